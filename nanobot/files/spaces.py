@@ -5,6 +5,7 @@ import hashlib
 import stat
 import threading
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from nanobot.files.snapshots import MAX_ALL
 from nanobot.files.store import FileStore
 from nanobot.messages import Role
 from nanobot.security.paths import Root, Roots
+from nanobot.utils.host import settled
 from nanobot.utils.translation import N_, _
 
 #: Bytes of a file elsewhere on the machine that is copied because somebody names it.
@@ -124,11 +126,12 @@ class FileSpaces:
 
     def prune(self) -> None:
         """Let go of old versions and trash, and of what was sent long ago, or of too much of it."""
+        at = settled(self._home, datetime.now(UTC)).timestamp()
         self._store("").end_lost()
-        self._store("").prune()
+        self._store("").prune(now=at)
         workspace = self._roots[0].path
         for folder in (workspace, *(one for one in (workspace / PEOPLE).glob("*") if not one.is_symlink())):
-            prune_inbox(folder)
+            prune_inbox(folder, at)
 
     def close(self) -> None:
         for store in self._stores.values():

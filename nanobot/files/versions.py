@@ -84,7 +84,7 @@ class Versions:
         """Let go of versions and trash that are older than `KEPT_DAYS`, and of the oldest where they are too many."""
         if not (self._folder / "files.db").exists():
             return
-        now = now or time.time()
+        now = time.time() if now is None else now
         limit = now - KEPT_DAYS * 86_400
         with self._database.transaction() as database:  # as long as it lasts no version is added, in no process
             for path in (self._folder / "trash").glob("*-*"):

@@ -22,6 +22,7 @@ from nanobot.schedule.job import EVER, NEVER, JobKind, Once, ScheduledJob, writt
 from nanobot.session.database import Transaction, Value, stamp
 from nanobot.session.ledger import Also, Ledger
 from nanobot.session.rows import Arrival, OutboxItem
+from nanobot.utils.host import settled
 from nanobot.utils.translation import _
 
 #: Jobs of one person.
@@ -221,8 +222,13 @@ class JobStore:
         late = [job.id for job in repeated if plan(job) != job]
         return bool(late and await self.change(late, plan))
 
+    def settled(self, now: datetime) -> datetime:
+        """The time by which the age of what is forgotten is judged."""
+        return settled(self._signal.parent, now) if self._signal is not None else now
+
     async def forget(self, now: datetime) -> None:
         """Let go of what was served and is over since long. A line of a file stays known as long as it stands there."""
+        now = self.settled(now)
 
         async def work(db: Transaction) -> None:
             await db.change("DELETE FROM fired WHERE at < :old", old=stamp(now - _KEEP_FIRED))

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
@@ -34,9 +35,10 @@ def backup_folder(config: BackupConfig, paths: Paths) -> Path:
 
 
 def backups_in(folder: Path) -> list[Path]:
-    """The backups of a folder, the newest first."""
+    """The backups of a folder, the newest first; one from a time to come, when the clock was ahead, is the oldest."""
     found = [one for one in folder.glob(f"*{SUFFIX}") if one.is_file() and not one.name.startswith(".")]
-    return sorted(found, key=lambda one: one.stat().st_mtime, reverse=True)
+    made, at = {one: one.stat().st_mtime for one in found}, time.time()
+    return sorted(found, key=lambda one: (made[one] <= at, made[one]), reverse=True)
 
 
 def name_now(*, nightly: bool = False) -> str:

@@ -109,6 +109,29 @@ def midnight_in(zone: tzinfo) -> datetime:
     return datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
+#: Days on which nanobot has run, until things are deleted for their age.
+SETTLED_DAYS = 8
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def settled(home: Path, at: datetime) -> datetime:
+    """The time by which the age of things is judged that are deleted for it: the eighth last day on which nanobot ran.
+
+    So a clock that is ahead for some days deletes nothing. The days are kept in the home; it is long ago as long as
+    there are fewer, or where they cannot be kept.
+    """
+    file, today = home / "days", f"{at.astimezone(UTC):%Y-%m-%d}"
+    try:
+        known = file.read_text(encoding="ascii").split() if file.exists() else []
+        days = [*sorted(one for one in known if one < today)[1 - SETTLED_DAYS :], today]
+        if days != known:
+            file.touch(mode=0o600)
+            file.write_text("\n".join(days), encoding="ascii")
+        return datetime.fromisoformat(f"{days[-SETTLED_DAYS]}T00:00+00:00")
+    except (OSError, ValueError, IndexError):
+        return _LONG_AGO
+
+
 def process_identity(pid: int) -> str:
     """What tells a running process from a later one with its number: its namespace of numbers, and when it started.
 

@@ -367,12 +367,9 @@ async def test_U6_open_lines_of_the_heartbeat_file_are_rows_of_the_schedule(tmp_
 async def test_a_heartbeat_line_whose_time_is_not_understood_is_told_once_and_never_done(tmp_path: Path) -> None:
     office, file = Office(workspace=tmp_path), tmp_path / "HEARTBEAT.md"
     unread = (
-        "tous les jours à 8h : le courrier",
-        "todos los días a las 8: correo",
-        "毎日8時 メール",
-        "pay the rent 3/12",
+        *("tous les jours à 8h : le courrier", "todos los días a las 8: correo", "毎日8時 メール", "pay the rent 3/12"),
+        *("the mail each morning before 9, please look", "every third day: plants", "2026-11-01 09:00 the bank"),
     )
-    unread += ("the mail each morning before 9, please look", "every third day: plants", "2026-11-01 09:00 the bank")
     for number in range(3):  # each time it is read anew, also by another process
         file.write_text("".join(f"- [ ] {line}\n" for line in unread) + "x" * number, encoding="utf-8")
         office.start()

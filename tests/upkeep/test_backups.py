@@ -429,6 +429,7 @@ async def test_a_nightly_backup_keeps_the_newest_drops_what_was_broken_off_and_s
         old = folder / f"nightly-2026-01-0{day}T030000.tar.gz"
         old.write_bytes(b"")
         os.utime(old, (day, day))
+    os.utime(folder / "nightly-2026-01-01T030000.tar.gz", (2**32, 2**32))  # the clock was ahead
     (folder / "nanobot-by-hand.tar.gz").write_bytes(b"")
     for broken_off in (".nightly-2026-01-02T030000.tar.gz.a1b2c3d4", ".before-update-0.0.9.tar.gz.a1b2c3d4"):
         (folder / broken_off).write_bytes(b"half")

@@ -1,12 +1,13 @@
-"""Files of SQLite that several processes open in the same moment."""
+"""Files of SQLite that several processes open in the same moment, and the days by which ages are judged."""
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from nanobot.utils.host import write_ahead
+from nanobot.utils.host import SETTLED_DAYS, settled, write_ahead
 
 
 class _Neighbour(sqlite3.Connection):
@@ -35,3 +36,15 @@ def test_a_new_file_is_opened_while_another_process_makes_its_tables(tmp_path: P
             write_ahead(db, 60)
             assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             assert db.execute("SELECT count(*) FROM made").fetchone() == (0,)
+
+
+def test_a_clock_that_is_ahead_for_some_days_makes_nothing_older(tmp_path: Path) -> None:
+    begin = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    days = [settled(tmp_path, begin + timedelta(days=number)) for number in range(10)]
+    assert {one.year for one in days[: SETTLED_DAYS - 1]} == {1970}, "no days, no ages"
+    assert [one.day for one in days[SETTLED_DAYS - 1 :]] == [1, 2, 3]
+    ahead = [settled(tmp_path, begin + timedelta(days=60 + number)) for number in range(3)]
+    assert [one.day for one in ahead] == [4, 5, 6]
+    assert settled(tmp_path, begin + timedelta(days=10, hours=1)).year == 1970
+    (tmp_path / "days").write_text("0-0 what", encoding="ascii")
+    assert settled(tmp_path, begin).year == 1970

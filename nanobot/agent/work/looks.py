@@ -67,7 +67,8 @@ class Looked(Struct, frozen=True):
 
 
 class Looks:
-    """Looks at what is watched, of a host one at a time. `sleep` waits for the second look."""
+    """Looks at what is watched, of a host one at a time. `sleep` waits for the second look; what was told before a
+    `settled` time long ago is forgotten."""
 
     def __init__(
         self,
@@ -76,17 +77,20 @@ class Looks:
         *,
         clock: Clock = now,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        settled: Callable[[datetime], datetime] = lambda at: at,
     ) -> None:
         self.store = store
         self.sight = sight
         self._clock = clock
         self._sleep = sleep
+        self._settled = settled
         self._hosts = KeyLocks()
         self._tidied: datetime | None = None
 
     async def work(self, job: ScheduledJob, due: datetime, sender: Sender) -> str:
         """What the person of a job is told at a due time; empty for nothing, and the same again where it was done."""
-        await self._tidy()
+        if self._tidied is None or self._clock() - self._tidied >= _DAY:
+            await self.tidy()
         done = await self.store.told_at(job.id, due)
         if done is not None:
             return done
@@ -109,12 +113,10 @@ class Looks:
             await self.store.put(job.id, found.state)
         return found.text
 
-    async def _tidy(self) -> None:
-        """Once a day, let go of what nobody needs any more."""
-        at = self._clock()
-        if self._tidied is None or at - self._tidied >= _DAY:
-            self._tidied = at
-            await self.store.tidy(at)
+    async def tidy(self) -> None:
+        """Let go of what nobody needs any more."""
+        self._tidied = self._clock()
+        await self.store.tidy(self._settled(self._tidied))
 
     async def look(self, job: ScheduledJob, target: WatchTarget, state: WatchState, sender: Sender) -> Looked:
         """Look once, and once more where something has changed. Raises `NanobotError`."""

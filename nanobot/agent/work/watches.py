@@ -17,7 +17,7 @@ from nanobot.errors import NanobotError, UsageError
 from nanobot.results import ToolResult
 from nanobot.schedule.appointments import CHANGES, Appointments, Who, asked, is_choice, line_of
 from nanobot.schedule.job import Every, ScheduledJob, told
-from nanobot.session.database import Database, now
+from nanobot.session.database import Database
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import N_, _, sentences
 from nanobot.watch.store import Told, WatchState, WatchStore
@@ -160,7 +160,7 @@ class Watches:
         """Pause, resume, take away or look now at the watches that are named, or all."""
         done = await self._appointments.change(action, wanted, who, "watch")
         if action == "remove":
-            await self._looks.store.tidy(now())
+            await self._looks.tidy()
         return f"{done}\n\n{_(_LOOKS)}" if action == "run" else done
 
 

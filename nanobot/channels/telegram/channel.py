@@ -40,6 +40,7 @@ from nanobot.errors import StoreError
 from nanobot.session.database import now, until_stored
 from nanobot.session.ledger import Ledger
 from nanobot.session.lock import token_lock
+from nanobot.utils.host import settled
 from nanobot.utils.translation import _, apart, speaking, spoken_at
 from nanobot.utils.watchdog import StallWatch
 from nanobot.web.client import trusted_client
@@ -269,7 +270,7 @@ class TelegramChannel:
             try:
                 await setup.ledger.purge()
                 if media is not None:
-                    await media.forget(now())
+                    await media.forget(settled(setup.media.parent, now()))
             except StoreError as error:
                 logger.warning("old rows and files could not be forgotten: {}", error)
             await asyncio.sleep(_PURGE_EVERY)

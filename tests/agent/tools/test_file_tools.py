@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -271,3 +272,27 @@ def test_what_another_process_has_kept_of_outside_is_known_to_one_that_began_bef
     assert waiting.foreign_below(paths.workspace) == {str(paths.workspace / "HEARTBEAT.md")}
     other.spaces.close()
     waiting.spaces.close()
+
+
+async def test_undo_trash_and_what_was_sent_outlive_a_clock_that_is_ahead(tmp_path: Path) -> None:
+    with files_in(tmp_path) as files:
+        await files.call("write_file", path="a.md", content="one")
+        await files.call("delete_file", path="a.md")
+        old = datetime.now(UTC) - timedelta(days=100)
+        sent = files.workspace / "inbox/ticket.pdf"
+        sent.parent.mkdir()
+        sent.write_bytes(b"x")
+        os.utime(sent, (old.timestamp(),) * 2)
+        trash = files.home / "files/trash"
+        (thrown,) = trash.iterdir()
+        thrown.rename(trash / f"{old.timestamp():.0f}-x")
+        days = [f"{old + timedelta(days=number):%Y-%m-%d}" for number in range(20)]
+        (files.home / "days").write_text("\n".join(days), encoding="ascii")
+        files.spaces.prune()  # eighty days later than the last day on which it ran
+        assert sent.exists()
+        assert [*trash.iterdir()]
+        days = [f"{datetime.now(UTC) - timedelta(days=number):%Y-%m-%d}" for number in range(9, 0, -1)]
+        (files.home / "days").write_text("\n".join(days), encoding="ascii")
+        files.spaces.prune()
+        assert not sent.exists()
+        assert not [*trash.iterdir()]

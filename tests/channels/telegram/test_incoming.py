@@ -211,6 +211,8 @@ async def test_the_gateway_deletes_old_files_while_it_runs(tmp_path: Path) -> No
         home.rows("UPDATE session SET created_at = '2020-01-01T00:00:00+00:00'")
         home.rows("DELETE FROM note WHERE key LIKE 'media:%'")
         old = put(home.home / "media", f"photo-{MARK}.jpg", days=100)
+        days = (datetime.now(UTC) - timedelta(days=number) for number in range(8, 0, -1))
+        (home.home / "days").write_text("\n".join(f"{day:%Y-%m-%d}" for day in days), encoding="ascii")
         new = put(home.home / "media", "photo-aaaaaaaaaaaaaaaa.jpg", days=80)
         async with running(home):
             await until(lambda: not old.exists())
