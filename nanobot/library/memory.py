@@ -8,14 +8,15 @@ from pathlib import Path
 
 from nanobot.config.paths import PEOPLE, folder_name
 from nanobot.errors import PathError
+from nanobot.files.store import MAX_FILE
 from nanobot.library.index import LibraryIndex
 from nanobot.library.parts import Document, DocumentPart, FoundPart
 from nanobot.security.paths import ResolvedPath, Root, Roots
 from nanobot.utils.passages import split_passages
 from nanobot.utils.text import shorten, squeeze, strip_unsafe
 
-#: Bytes of a file that are read, and files of a person.
-_FILE_BYTES, _FILES = 400_000, 2_000
+#: Files of a person; each is read as far as one can be changed.
+_FILES = 2_000
 _FOLDER = "memory"
 #: The share of a question that a line of memory must hold to be put beside it unasked, how many such lines there are,
 #: the characters of one, and the bytes of all, which are less than 300 tokens.
@@ -103,7 +104,7 @@ def _text(roots: Roots, name: str) -> str:
     try:
         place: ResolvedPath = roots.place(name)
         with os.fdopen(roots.open(place), "rb") as stream:
-            return strip_unsafe(stream.read(_FILE_BYTES).decode(errors="replace"))
+            return strip_unsafe(stream.read(MAX_FILE).decode(errors="replace"))
     except (PathError, OSError):
         return ""
 

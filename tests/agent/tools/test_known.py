@@ -43,6 +43,18 @@ async def test_U22_memory_shows_each_line_with_its_file_day_and_origin(tmp_path:
         assert "plumber" not in await command(room, "/memory hazelnuts")
 
 
+async def test_U30_the_newest_line_of_a_long_memory_is_found_shown_and_forgotten(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as room:
+        file = room.workspace / "memory/MEMORY.md"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("".join(f"- {number} {'of old times ' * 40}\n" for number in range(1_000)), encoding="utf-8")
+        await room.say("I am allergic to hazelnuts.", remember("Allergic to hazelnuts."))
+        assert "MEMORY.md" in await room.find("recall", "hazelnuts")
+        assert "1001. Allergic to hazelnuts." in await command(room, "/memory hazelnuts")
+        assert "Forgotten: Allergic to hazelnuts." in await command(room, "/forget hazelnuts")
+        assert "hazelnuts" not in file.read_text(encoding="utf-8")
+
+
 async def test_U30_what_is_forgotten_is_in_no_file_recall_summary_or_title_and_the_file_comes_back(
     tmp_path: Path,
 ) -> None:
