@@ -110,9 +110,15 @@ def _address(where: str, kind: str) -> str:
     return where if re.match(r"https?://", where, re.IGNORECASE) else f"https://{where}"
 
 
-def blocks_of(text: str) -> tuple[str, ...]:
-    """A text in Markdown as its lines that say something, without rules and the lines under heads of tables."""
-    lines = (squeeze(line) for line in text[:MOST_TEXT].splitlines())
+def blocks_of(text: str, part: str = "") -> tuple[str, ...]:
+    """A text in Markdown as its lines that say something, without rules and the lines under heads of tables; of a long
+    one its beginning, or what begins with the heading or the first line that holds the words of `part`."""
+    begin, words = 0, re.escape(part)
+    if part and len(text) > MOST_TEXT:
+        forms = (rf"^#{{1,6}}\s.*{words}", words)
+        found = next(filter(None, (re.search(one, text, re.IGNORECASE | re.MULTILINE) for one in forms)), None)
+        begin = text.rfind("\n", 0, found.start()) + 1 if found else 0
+    lines = (squeeze(line) for line in text[begin : begin + MOST_TEXT].splitlines())
     said = (line for line in lines if re.search(r"\w", line) and not re.fullmatch(r"[\s|:=_-]+", line))
     return tuple(islice(said, _MOST_BLOCKS))
 

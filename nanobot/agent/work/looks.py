@@ -17,7 +17,7 @@ from nanobot.watch import words
 from nanobot.watch.compare import Memory, calmed, differences, learnt, marked, news
 from nanobot.watch.items import NewsItem, feed_items, found_items, new_items
 from nanobot.watch.store import WatchState, WatchStore
-from nanobot.watch.target import WatchTarget, blocks_of, number_of, part_of, read_target, value_of
+from nanobot.watch.target import MOST_TEXT, WatchTarget, blocks_of, number_of, part_of, read_target, value_of
 from nanobot.web.cache import KeyLocks
 from nanobot.web.fetch.page import Page, PageRequest, SeenPage
 from nanobot.web.search.base import SearchHit
@@ -178,7 +178,10 @@ class Looks:
             second = _part(target, await again())
         memory, change = learnt(state.memory, blocks, at, second)
         told = words.changed(target, change, job.local(at)) if change else ""
-        return Looked(replace(state, memory=memory), told, _n("{number} line", "{number} lines", len(blocks)))
+        shows = _n("{number} line", "{number} lines", len(blocks))
+        if len(text) > MOST_TEXT and not target.part:
+            shows = _("its first {number} lines, and watch no others", number=len(blocks))
+        return Looked(replace(state, memory=memory), told, shows)
 
     async def _number(
         self, target: WatchTarget, state: WatchState, text: str, job: ScheduledJob, again: Callable[[], Awaitable[str]]
@@ -213,7 +216,7 @@ def _kept(memory: Memory, number: str, mark: str) -> Memory:
 
 def _part(target: WatchTarget, text: str) -> tuple[str, ...]:
     """The blocks that are watched. Raises `FetchError` where the part is not there."""
-    blocks = blocks_of(text)
+    blocks = blocks_of(text, target.part)
     wanted = part_of(blocks, target.part) if target.part else blocks
     if not wanted:
         said = _(_NO_PART, words=target.part) if target.part else _("There is no text any more.")
@@ -222,7 +225,7 @@ def _part(target: WatchTarget, text: str) -> tuple[str, ...]:
 
 
 def _number(target: WatchTarget, text: str) -> str:
-    found = number_of(blocks_of(text), target.part)
+    found = number_of(blocks_of(text, target.part), target.part)
     if not found:
         raise FetchError("no_content", _(_NO_NUMBER, words=target.part or _("its prices")))
     return found

@@ -24,7 +24,7 @@ from nanobot.schedule.job import Every, ScheduledJob
 from nanobot.schedule.store import JobStore
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import MemoryDatabase
-from nanobot.watch.store import WatchStore
+from nanobot.watch.store import WatchState, WatchStore
 from nanobot.watch.target import read_target
 from nanobot.web.fetch.page import Page, PageRequest
 from nanobot.web.search.base import SearchHit
@@ -183,6 +183,23 @@ async def test_U21_a_change_of_a_file_is_told_with_its_lines() -> None:
         (told,) = await at.passes("file: notes.md", hours=3)
     assert "+ Call Bob." in told
     assert "bread" not in told
+
+
+async def test_U21_a_part_far_down_in_a_long_text_is_watched_and_of_all_of_it_the_beginning() -> None:
+    async with desk() as at:
+        long = "\n\n".join(f"{number} {'of old times ' * 9}" for number in range(2_000))
+        at.text = f"[Prices](#p)\n\n{long}\n\n## Prices\n\nRope: 4 francs"
+        at.shows("Open.")
+        target = read_target("file: notes.md § Prices")
+        seen = await at.looks.look(at.job, target, WatchState(), ADA)
+        assert seen.shows == "2 lines"
+        at.text = at.text.replace("4 francs", "5 francs by the yard")
+        await at.passes(str(target), hours=4)
+        at.text = at.text.replace("5 francs by the yard", "6 francs by the yard")
+        (told,) = await at.passes(str(target), hours=4)
+        assert "+ Rope: 6 francs" in told
+        whole = await at.looks.look(at.job, read_target("file: notes.md"), WatchState(), ADA)
+        assert "lines, and watch no others" in whole.shows
 
 
 async def test_U21_what_a_killed_process_has_found_is_told_by_the_next_and_not_found_again() -> None:
