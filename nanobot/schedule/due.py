@@ -132,7 +132,7 @@ def _due_times(when: When, zone: tzinfo, after: datetime) -> Iterator[datetime]:
                     yield due
                 day += timedelta(days=when.number)
         case Cron():
-            for due in _cron(when.expression, after.astimezone(zone)):
+            for due in cron_times(when.expression, after.astimezone(zone)):
                 if due > after:  # in the hour that comes twice the first one may lie before
                     yield due
 
@@ -145,7 +145,8 @@ def instant(wall: datetime, zone: tzinfo) -> datetime:
     return local.astimezone(UTC)
 
 
-def _cron(expression: str, after: datetime) -> Iterator[datetime]:
+def cron_times(expression: str, after: datetime) -> Iterator[datetime]:
+    """The times of a cron expression later than `after`, in its zone."""
     from cronsim import CronSim
 
     for due in CronSim(cron(expression).expression, after):

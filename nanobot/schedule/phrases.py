@@ -3,7 +3,6 @@
 Nothing is guessed where two readings are as good: who asked is told what was understood, and how to write it.
 """
 
-import calendar
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -12,9 +11,9 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from msgspec import Struct, field
 
 from nanobot.errors import UsageError
-from nanobot.schedule.due import cron, instant
+from nanobot.schedule.due import cron, cron_times, instant
 from nanobot.schedule.job import Cron, Days, Every, Once, When
-from nanobot.schedule.vocabulary import ARTICLES, PART_HOURS, PART_LIMITS, UNIT_SECONDS, Token, tokens
+from nanobot.schedule.vocabulary import ARTICLES, PARTS, UNIT_SECONDS, Token, tokens
 from nanobot.utils.translation import N_, _, listed, sentences, weekday_of
 
 #: The time of a day that is named without one.
@@ -53,7 +52,6 @@ class _Facts(Struct):
     every: bool = False
     other: bool = False
     interval: tuple[int, str] | None = None
-    interval_text: str = ""
     offset: int = 0
     far: tuple[int, str] | None = None
     day: int | None = None
@@ -177,14 +175,10 @@ def _kept_amount(facts: _Facts, words: Sequence[Token], place: int, length: int,
         facts.next_week = True
         return length
     if not later and facts.every and facts.interval is None and not facts.offset:
-        facts.interval, facts.interval_text = (number * (2 if facts.other else 1), unit), text
+        facts.interval = (number * (2 if facts.other else 1), unit)
     elif later or facts.far is not None or (before is not None and before.kind == "in"):
         if unit in ("month", "year"):
-            months, years = (
-                _("Name the date instead of a number of months."),
-                _("Name the date instead of a number of years."),
-            )
-            raise unclear(months if unit == "month" else years)
+            raise unclear(_("Name the date instead of a number of months or years."))
         facts.offset += number * UNIT_SECONDS[unit]
         facts.far = amount
     elif unit == "day" and (facts.days_of_month or facts.last_day):
@@ -217,7 +211,7 @@ def _take(facts: _Facts, word: Token, before: Token | None) -> None:
         case "every":
             facts.every, facts.other = True, word.number == 2
         case "rate":
-            facts.every, facts.interval, facts.interval_text = True, (1, word.name), word.text
+            facts.every, facts.interval = True, (1, word.name)
         case "time" | "number":
             _take_time(facts, word, before)
         case "part":
@@ -265,7 +259,7 @@ def _take_part(facts: _Facts, part: str, before: str) -> None:
 def _keep_part(facts: _Facts) -> None:
     """A part of the day beside which no time is told is a time itself: noon and midnight."""
     if facts.part_alone:
-        facts.times.append((PART_HOURS[facts.part], 0, 2, facts.part))
+        facts.times.append((PARTS[facts.part][0], 0, 2, facts.part))
         facts.part, facts.part_alone = "", False
 
 
@@ -309,7 +303,7 @@ def _take_day(facts: _Facts, word: Token, before: Token | None) -> None:  # Engl
 def _clock(facts: _Facts) -> list[time]:
     """The times of day of a phrase."""
     if not facts.times:
-        return [time(PART_HOURS[facts.part]) if facts.part else time(_HOUR)]
+        return [time(PARTS[facts.part][0]) if facts.part else time(_HOUR)]
     last = facts.part
     if any(part for *_clock, part in facts.times):
         _keep_part(facts)
@@ -325,7 +319,7 @@ def _in_part(at: time, part: str, *, told: bool) -> time:
         hour += 12
     elif part in ("night", "midnight") and hour == 12:
         hour = 0
-    first, last = PART_LIMITS.get(part, (0, 23))
+    _hour, first, last = PARTS.get(part, (0, 0, 23))
     if not (first <= hour <= last if first <= last else hour >= first or hour <= last):
         if part == "evening" and (at.hour < 5 or (at.hour == 12 and not told)):  # "tonight at 1"
             raise unclear(_(_TWO_NIGHTS, time=at.replace(hour=at.hour % 12)))
@@ -358,11 +352,10 @@ def _on(facts: _Facts) -> str:
 def _repeated(facts: _Facts, number: int, unit: str, now: datetime) -> When:
     """Every so many of a unit."""
     if number < 1:
-        raise unclear(_('"{time}" is no interval.', time=facts.interval_text))
+        raise unclear(_("That is no interval."))
     if unit in _OF_A_DAY:
         if facts.times or facts.part or facts.date or _on(facts):
-            every = facts.interval_text
-            raise unclear(_('"{time}" has no time of day. For hours of a day, a cron expression says it.', time=every))
+            raise unclear(_("An interval has no time of day. For hours of a day, a cron expression says it."))
         return Every(number * UNIT_SECONDS[unit], now.astimezone(UTC))
     if unit == "month" and number == 1 and (facts.days_of_month or facts.last_day):
         return _monthly(facts)
@@ -465,7 +458,8 @@ def _day(facts: _Facts, now: datetime, at: time) -> date | None:
     """The day that a phrase names, None where it names none. Raises `UsageError`."""
     today = now.date()
     if facts.date is not None:
-        return _dated(facts.date, now, at)
+        year, month, number = facts.date
+        return date(year, month, number) if year else _next(f"{number} {month} *", now, at)
     if facts.far is not None:
         return today + timedelta(days=facts.offset // 86_400)
     if facts.weekdays:
@@ -475,7 +469,7 @@ def _day(facts: _Facts, now: datetime, at: time) -> date | None:
     if facts.next_week:
         return today + timedelta(days=7)
     if facts.last_day or facts.days_of_month:
-        return _in_month(facts, now, at)
+        return _next(f"{'L' if facts.last_day else facts.days_of_month[0]} * *", now, at)
     return today + timedelta(days=facts.day) if facts.day is not None else None
 
 
@@ -491,25 +485,9 @@ def _on_weekday(facts: _Facts, now: datetime, at: time) -> date:
     return now.date() + timedelta(days=ahead)
 
 
-def _in_month(facts: _Facts, now: datetime, at: time) -> date:
-    """The next day of that number."""
-    year, month = now.year, now.month
-    while True:
-        last = calendar.monthrange(year, month)[1]
-        day = last if facts.last_day else facts.days_of_month[0]
-        if day <= last and (date(year, month, day), at) > (now.date(), now.time()):
-            return date(year, month, day)
-        year, month = (year + 1, 1) if month == 12 else (year, month + 1)
-
-
-def _dated(given: tuple[int, int, int], now: datetime, at: time) -> date:
-    year, month, day = given
-    if year:
-        return date(year, month, day)
-    year = now.year
-    while not (day <= calendar.monthrange(year, month)[1] and (date(year, month, day), at) > (now.date(), now.time())):
-        year += 1
-    return date(year, month, day)
+def _next(days: str, now: datetime, at: time) -> date:
+    """The next of these days of a cron expression on which that time is to come."""
+    return next(cron_times(f"{at.minute} {at.hour} {days}", now)).astimezone(now.tzinfo).date()
 
 
 def _real(year: int, month: int, day: int) -> None:
@@ -517,7 +495,4 @@ def _real(year: int, month: int, day: int) -> None:
     try:
         date(year, month, day)
     except ValueError:
-        if year == _LEAP_YEAR:
-            raise unclear(_("There is no day {day} in month {month}.", day=day, month=month)) from None
-        none = _("There is no day {day} in month {month} of {year}.", day=day, month=month, year=year)
-        raise unclear(none) from None
+        raise unclear(_("There is no day {day} in that month.", day=day)) from None

@@ -13,29 +13,6 @@ from msgspec.json import decode
 
 #: What a word tells: a number, or a name such as that of a unit.
 Value = int | str
-Part = str
-#: The hour that a part of the day stands for by itself.
-PART_HOURS: Mapping[Part, int] = {
-    "morning": 8,
-    "forenoon": 9,
-    "noon": 12,
-    "afternoon": 15,
-    "evening": 20,
-    "night": 21,
-    "midnight": 0,
-    "dawn": 5,
-}
-#: The first and the last hour that a part of the day may be told with.
-PART_LIMITS: Mapping[Part, tuple[int, int]] = {
-    "morning": (0, 12),
-    "forenoon": (6, 12),
-    "noon": (11, 14),
-    "afternoon": (12, 20),
-    "evening": (17, 23),
-    "night": (18, 5),
-    "midnight": (0, 0),
-    "dawn": (0, 7),
-}
 UNIT_SECONDS: Mapping[str, int] = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 
 
@@ -68,13 +45,15 @@ _CHINESE = {sign: number for number, sign in enumerate("零一二三四五六七
 
 class _TimeWords(Struct, frozen=True):
     """`times.json`: what counts one and is no hour; what numbers, months and days of the week (from Sunday on, as cron
-    counts) are called; and `words` and `signs`: kind → value → an expression, the second ones of languages without
-    blanks between words."""
+    counts) are called; `parts` of the day, each with the hour that it stands for by itself and the first and the last
+    one that it may be told with; and `words` and `signs`: kind → value → an expression, the second ones of languages
+    without blanks between words."""
 
     articles: str
     numbers: dict[int, str]
     months: tuple[str, ...]
     weekdays: tuple[str, ...]
+    parts: dict[str, tuple[int, int, int]]
     words: dict[str, dict[str, str]]
     signs: dict[str, dict[str, str]]
 
@@ -84,6 +63,7 @@ def _by_word(named: Iterable[tuple[int, str]]) -> dict[str, int]:
 
 
 _TABLE = decode(Path(__file__).with_name("times.json").read_bytes(), type=_TimeWords)
+PARTS = _TABLE.parts
 #: What counts one and is no hour, such as a in "a week".
 ARTICLES = frozenset(_TABLE.articles.split())
 _SPELLED = _by_word(_TABLE.numbers.items())

@@ -25,11 +25,13 @@ NOISY_NUMBERS, NOISY_WORDS = 3, 4
 _FORGET = 8
 #: Habits, and changes that were told, that are kept of one watch.
 _MOST_HABITS, _MOST_TOLD = 400, 600
+#: What the months are called, in order.
 _MONTHS = (
-    "jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|février|mar(?:ch|s)?|märz|apr(?:il)?|avril|may|mai|june?|juni|juin|july?"
-    "|juli|juillet|aug(?:ust)?|août|sept?(?:ember|embre)?|o[ck]t(?:ober|obre)?|nov(?:ember|embre)?|de[cz](?:ember)?"
-    "|décembre"
+    *("jan(?:uary|uar|vier)?", "feb(?:ruary|ruar)?|février", "mar(?:ch|s)?|märz", "apr(?:il)?|avril", "may|mai"),
+    *("june?|juni|juin", "july?|juli|juillet", "aug(?:ust)?|août", "sept?(?:ember|embre)?", "o[ck]t(?:ober|obre)?"),
+    *("nov(?:ember|embre)?", "de[cz](?:ember)?|décembre"),
 )
+_MONTH = "|".join(_MONTHS)
 _DAYS = (
     "mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?"
     "|montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag"
@@ -55,7 +57,7 @@ _AD = re.compile(
 )
 _DATE = re.compile(
     rf"(?:(?:{_DAYS})\.?,?\s+)?(?:\d{{4}}-\d{{1,2}}-\d{{1,2}}|\d{{1,2}}\.\s?\d{{1,2}}\.(?:\s?\d{{2,4}})?"
-    rf"|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:{_MONTHS})\b\.?,?(?:\s+\d{{4}})?|(?:{_MONTHS})\b\.?\s+\d{{1,2}}(?!\d)(?:st|nd|rd|th)?,?"
+    rf"|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:{_MONTH})\b\.?,?(?:\s+\d{{4}})?|(?:{_MONTH})\b\.?\s+\d{{1,2}}(?!\d)(?:st|nd|rd|th)?,?"
     rf"(?:\s+\d{{4}})?|\d{{1,2}}/\d{{1,2}}/\d{{2,4}}|\d{{4}}年\d{{1,2}}月\d{{1,2}}日)"
 )
 _TIME = re.compile(r"[t,]?\s*(?:at |um )?\b\d{1,2}:\d{2}(?::\d{2})?(?:\s?[ap]m\b)?(?:\s?(?:utc|gmt|cet|cest|z)\b)?")
@@ -210,17 +212,10 @@ def follows_clock(one: Difference, at: datetime) -> bool:
 
 
 def _is_day(text: str, day: datetime) -> bool:
-    numbers = {int(number) for number in re.findall(r"\d+", text)}
-    spelled = re.search(rf"\b(?:{_MONTHS})\b", re.sub(rf"^(?:{_DAYS})\.?,?\s+", "", text))
-    wanted = {day.day} | (set() if spelled else {day.month})
-    years = {day.year, day.year % 100}
-    if (
-        spelled
-        and fold(f"{day:%b}")[:2] != spelled[0][:2]
-        and spelled[0][:2] not in ("mä", "ok", "de", "fé", "av", "ao")
-    ):
-        return False
-    return wanted <= numbers and numbers <= wanted | years
+    words = re.sub(rf"^(?:{_DAYS})\.?,?\s+", "", text)
+    spelled = {number for number, names in enumerate(_MONTHS, 1) if re.search(rf"\b(?:{names})\b", words)}
+    numbers = spelled | {int(number) for number in re.findall(r"\d+", text)}
+    return {day.day, day.month} <= numbers <= {day.day, day.month, day.year, day.year % 100}
 
 
 def learnt(
