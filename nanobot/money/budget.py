@@ -54,10 +54,6 @@ OK = BudgetVerdict()
 Report = Callable[[str, str], None]
 
 
-def _unheard(_why: str, _advice: str) -> None:
-    """Nobody is told."""
-
-
 def prices_of(own: Mapping[str, PriceConfig]) -> Prices:
     """The prices in force, with those of the configuration."""
     return Prices({name: Price(one.input, one.output, one.cached, one.cache_write) for name, one in own.items()})
@@ -71,7 +67,7 @@ class Budget:
     """
 
     def __init__(
-        self, config: Config, ledger: Ledger, midnight: Callable[[], datetime], report: Report = _unheard
+        self, config: Config, ledger: Ledger, midnight: Callable[[], datetime], report: Report = lambda _why, _do: None
     ) -> None:
         self.configure(config)
         self._ledger = ledger

@@ -18,25 +18,22 @@ _LEAD = re.compile(
 _JOINT = re.compile(r"(?:[\s:：,，–—.。]|-(?!\d))*(?:(?:to|that|an|daran,?|dass|zu|说)\s+|提醒我)?", re.IGNORECASE)
 #: Words that tell when on a day it is, so that a time at the end of the line belongs to what is to be done.
 _CLOCKED = frozenset(("time", "amount", "part", "day part", "weekday part", "in", "later"))
+#: What says of an hour or of a part of the day that it is one: 8 in the morning, but 2 morning walks.
 _AT = re.compile(
     "at |by |around |um |gegen |ab |@|in the |am |zu |(?:morgen|vormittag|mittag|nachmittag|abend|nacht)s$"
+    "|.*(?:uhr|clock|[点點])"
 )
-#: A part of a day that says so of a number before it: 8 in the morning, but 2 morning walks.
-_OF_A_PART = re.compile("in the |at |am |(?:morgen|vormittag|mittag|nachmittag|abend|nacht)s$")
 _FULL_STOPS = frozenset(".!。！")
 #: A number that is no hour with its minutes and no date that is read, such as 9:5 and 3/12.
 _GLUED = re.compile(r"\d*[:/]\d")
 #: What looks like a time or a rule and is none that is read: an hour or a date in figures, or words of other languages.
 _LIKE_A_TIME = re.compile(
-    r"\d\s?[:/h]\s?\d|(?<![\w.])\d{1,2}\s?(?:h|uur|uhr|heures?|horas?|ore|minut\w+)\b"
-    r"|[\d一二三四五六七八九十](?:[时時시]|[点點][钟鐘半]?\s*$)|[负負][\d一二三四五六七八九十]"
-    r"|\b(?:kl\.?|om|saat) \d"
+    r"\d\s?[:/h]\s?\d|(?<![\d.,])\d{1,2}\.[0-5]\d(?![\d.,])|(?<![\w.])\d{1,2}\s?(?:h|uur|uhr|heures?|horas?|ore|minut\w+)\b"
+    r"|[\d一二三四五六七八九十](?:[时時시]|[点點][钟鐘半]?\s*$)|[负負][\d一二三四五六七八九十]|\b(?:kl|om|saat)\.? \d"
     r"|\b(?:chaque|tou(?:s|tes) les|demain|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|cada|tod[oa]s [lo]?[oa]s"
     r"|mañana|lunes|martes|mi[eé]rcoles|jueves|viernes|s[aá]bado|domingo|ogni|domani|\w+edì|sabato|domenica|amanhã"
     r"|elke|iedere|завтра|кажд\w+|ежедневно)\b|[毎매][日朝晩週月일주]|来週|내일"
 )
-#: What says of an hour without a day that it is one of today, in a language that is read.
-_TODAY = re.compile("at |by |around |um |gegen |ab |@|.*(?:uhr|clock|[点點])")
 #: Words that tell a time wherever they stand.
 _TELLING = frozenset(("every", "rate", "time", "date", "weekdays"))
 #: Words of the hour of a line that names no day.
@@ -79,7 +76,7 @@ def split(line: str, now: datetime, zone: tzinfo) -> tuple[When | None, str]:
 def _judge(told: Sequence[Token], what: str) -> None:
     """Raises `UsageError` for a time without its day, or a day without its time, where the rest may name it unread."""
     of_no_day = all(word.kind in _OF_NO_DAY for word in told)
-    today = any(word.kind == "part" or _TODAY.match(word.text) for word in told)
+    today = any(word.kind == "part" or _AT.match(word.text) for word in told)
     if of_no_day and what.strip() and not today:
         raise unclear(_('Name the day of that time, or write "at" before it for the next one.'))
     half = of_no_day or not any(word.kind in _CLOCKED for word in told)
@@ -98,7 +95,7 @@ def _is_of_time(words: Sequence[Token], place: int) -> bool:
     kinds = [other.kind for other in words[max(0, place - 2) : place]]
     listed_hour = kinds in (["time", "to"], *([kind, "and"] for kind in ("time", "number", "part")))
     closed = after in ("and", "time") or words[place - 1].text not in ",;、"
-    of_a_part = follows is not None and after == "part" and _OF_A_PART.match(follows.text) is not None
+    of_a_part = follows is not None and after == "part" and _AT.match(follows.text) is not None
     return after == "unit" or of_a_part or (listed_hour and closed)
 
 

@@ -27,8 +27,9 @@ from nanobot.utils.translation import _
 
 #: Jobs of one person.
 MOST_JOBS = 500
-#: Days for which a due time is known to be served, and for which a job that is over is shown.
-_KEEP_FIRED, _KEEP_OVER = timedelta(days=40), timedelta(days=7)
+#: Days for which a due time is known to be served, and for which a job that is over is shown; for which it is shown
+#: what a watch has told, and known what briefings have.
+_KEEP_FIRED, _KEEP_OVER, _KEEP_TOLD, _KEEP_BRIEFED = map(timedelta, (40, 7, 90, 400))
 #: The columns of a job but its number: the fields of `ScheduledJob`, of which two are called otherwise.
 _CALLED = {"text": "body", "when": "rule"}
 _COLUMNS = tuple(_CALLED.get(name, name) for name in ScheduledJob.__struct_fields__ if name != "id")
@@ -117,7 +118,7 @@ class JobStore:
                 for job in await _jobs(db, f"{_SELECT} WHERE id = :id", id=number):
                     now = change(job)
                     if now is None:
-                        await db.change("DELETE FROM job WHERE id = :id", id=number)
+                        await _delete(db, "id = :id", id=number)
                     else:
                         await db.change(_UPDATE, id=number, **_values(now))
                     changed += (now or job,)
@@ -129,8 +130,7 @@ class JobStore:
 
     async def end(self, person: str) -> int:
         """Take all jobs of a person away; how many there were."""
-        change = "DELETE FROM job WHERE person = :person"
-        count = await self._ledger.database.run(lambda db: db.change(change, person=person), durable=True)
+        count = await self._ledger.database.run(lambda db: _delete(db, "person = :person", person=person), durable=True)
         self._tell()
         return count
 
@@ -144,7 +144,7 @@ class JobStore:
             found = await _jobs(db, query, person=person, length=len(first), first=first)
             known, wanted = {one.origin: one for one in found}, {one.origin: one for one in jobs}
             for origin in known.keys() - wanted.keys():
-                await db.change("DELETE FROM job WHERE id = :id", id=known[origin].id)
+                await _delete(db, "id = :id", id=known[origin].id)
             for origin in [origin for origin in wanted if origin not in known]:
                 await _insert(db, wanted[origin], now)
             return known.keys() != wanted.keys()
@@ -222,24 +222,27 @@ class JobStore:
         late = [job.id for job in repeated if plan(job) != job]
         return bool(late and await self.change(late, plan))
 
-    def settled(self, now: datetime) -> datetime:
-        """The time by which the age of what is forgotten is judged."""
-        return settled(self._signal.parent, now) if self._signal is not None else now
-
     async def forget(self, now: datetime) -> None:
-        """Let go of what was served and is over since long. A line of a file stays known as long as it stands there."""
-        now = self.settled(now)
+        """Let go of what was served, told and is over since long. A line of a file stays known as long as it stands
+        there."""
+        now = settled(self._signal.parent, now) if self._signal is not None else now
+        kept = {"fired": _KEEP_FIRED, "watch_told": _KEEP_TOLD, "briefed": _KEEP_BRIEFED}
 
         async def work(db: Transaction) -> None:
-            await db.change("DELETE FROM fired WHERE at < :old", old=stamp(now - _KEEP_FIRED))
-            over = (
-                "DELETE FROM job WHERE due = :never AND last > :ever AND last < :old "
-                "AND (origin = '' OR kind = 'helper')"
-            )
-            values = {"never": stamp(NEVER), "ever": stamp(EVER), "old": stamp(now - _KEEP_OVER)}
-            await db.change(over, **values)
+            for table, days in kept.items():
+                await db.change(f"DELETE FROM {table} WHERE at < :old", old=stamp(now - days))  # noqa: S608 - tables of ours
+            over = "due = :never AND last > :ever AND last < :old AND (origin = '' OR kind = 'helper')"
+            await _delete(db, over, never=stamp(NEVER), ever=stamp(EVER), old=stamp(now - _KEEP_OVER))
 
         await self._ledger.database.run(work)
+
+
+async def _delete(db: Transaction, which: str, **values: Value) -> int:
+    """Take jobs away, and what is kept of watches that are none any more; how many there were."""
+    count = await db.change(f"DELETE FROM job WHERE {which}", **values)  # noqa: S608 - words of ours
+    for table in ("watch", "watch_told"):
+        await db.change(f"DELETE FROM {table} WHERE job NOT IN (SELECT id FROM job)")  # noqa: S608 - tables of ours
+    return count
 
 
 async def _insert(db: Transaction, job: ScheduledJob, now: datetime) -> ScheduledJob:

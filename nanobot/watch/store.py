@@ -5,7 +5,7 @@ crash tells the same, and tells it once.
 """
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode, encode
@@ -15,8 +15,6 @@ from nanobot.watch.compare import Memory
 
 #: Characters that are kept of one message.
 _MOST_MESSAGE = 4_000
-#: For how long what was told is shown, and what briefings told is known.
-KEEP_TOLD, KEEP_BRIEFED = timedelta(days=90), timedelta(days=400)
 _PUT = """
 INSERT INTO watch (job, state, calm) VALUES (:job, :state, 0)
 ON CONFLICT (job) DO UPDATE SET state = excluded.state, calm = 0
@@ -112,17 +110,6 @@ class WatchStore:
         query = "SELECT job, at, text FROM watch_told ORDER BY at DESC"
         found = await self._database.read(lambda db: db.fetch(Told, query))
         return tuple(one for one in found if one.job in jobs)[:most]
-
-    async def tidy(self, at: datetime) -> None:
-        """Forget what belongs to no job any more, and what was told long ago."""
-
-        async def work(db: Transaction) -> None:
-            await db.change("DELETE FROM watch WHERE job NOT IN (SELECT id FROM job)")
-            await db.change("DELETE FROM watch_told WHERE job NOT IN (SELECT id FROM job)")
-            await db.change("DELETE FROM watch_told WHERE at < :old", old=stamp(at - KEEP_TOLD))
-            await db.change("DELETE FROM briefed WHERE at < :old", old=stamp(at - KEEP_BRIEFED))
-
-        await self._database.run(work)
 
     # Briefings
 

@@ -14,7 +14,7 @@ from nanobot.schedule.job import ScheduledJob
 from nanobot.session.database import Clock, now
 from nanobot.utils.translation import N_, _, _n
 from nanobot.watch import words
-from nanobot.watch.compare import Memory, calmed, differences, learnt, marked, news
+from nanobot.watch.compare import calmed, differences, learnt, marked, news
 from nanobot.watch.items import NewsItem, feed_items, found_items, new_items
 from nanobot.watch.store import WatchState, WatchStore
 from nanobot.watch.target import MOST_TEXT, WatchTarget, blocks_of, number_of, part_of, read_target, value_of
@@ -67,8 +67,7 @@ class Looked(Struct, frozen=True):
 
 
 class Looks:
-    """Looks at what is watched, of a host one at a time. `sleep` waits for the second look; what was told before a
-    `settled` time long ago is forgotten."""
+    """Looks at what is watched, of a host one at a time. `sleep` waits for the second look."""
 
     def __init__(
         self,
@@ -77,20 +76,15 @@ class Looks:
         *,
         clock: Clock = now,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        settled: Callable[[datetime], datetime] = lambda at: at,
     ) -> None:
         self.store = store
         self.sight = sight
         self._clock = clock
         self._sleep = sleep
-        self._settled = settled
         self._hosts = KeyLocks()
-        self._tidied: datetime | None = None
 
     async def work(self, job: ScheduledJob, due: datetime, sender: Sender) -> str:
         """What the person of a job is told at a due time; empty for nothing, and the same again where it was done."""
-        if self._tidied is None or self._clock() - self._tidied >= _DAY:
-            await self.tidy()
         done = await self.store.told_at(job.id, due)
         if done is not None:
             return done
@@ -112,11 +106,6 @@ class Looks:
         else:
             await self.store.put(job.id, found.state)
         return found.text
-
-    async def tidy(self) -> None:
-        """Let go of what nobody needs any more."""
-        self._tidied = self._clock()
-        await self.store.tidy(self._settled(self._tidied))
 
     async def look(self, job: ScheduledJob, target: WatchTarget, state: WatchState, sender: Sender) -> Looked:
         """Look once, and once more where something has changed. Raises `NanobotError`."""
@@ -197,7 +186,8 @@ class Looks:
             memory = replace(memory, looks=memory.looks + 1)
             return Looked(replace(state, memory=memory, etag="", modified="", digest=""), "", found)
         mark, reverse = (marked(f"{at:%Y-%m} {one} {other}") for one, other in ((before, after), (after, before)))
-        kept = _kept(memory, found, mark)
+        known = tuple(dict.fromkeys((*memory.told, mark)))[-100:]
+        kept = replace(memory, looks=memory.looks + 1, number=found, told=known)
         if mark in memory.told:
             return Looked(replace(state, memory=kept), "", found)
         told = words.moved(target, memory.number, found, job.local(at), back=reverse in memory.told)
@@ -207,11 +197,6 @@ class Looks:
 def is_empty_feed(page: Page) -> bool:
     """Whether this is a feed that has no entries now."""
     return page.kind == "xml" and not page.content.text.strip()
-
-
-def _kept(memory: Memory, number: str, mark: str) -> Memory:
-    told = tuple(dict.fromkeys((*memory.told, mark)))[-100:]
-    return replace(memory, looks=memory.looks + 1, number=number, told=told)
 
 
 def _part(target: WatchTarget, text: str) -> tuple[str, ...]:

@@ -77,5 +77,4 @@ class AgentSight(Sight):
 def seeing(appointments: Appointments, ledger: Ledger, sight: Sight) -> Watches:
     """The watches in this ledger, which see what there is now."""
     store = WatchStore(ledger.database)
-    looks = Looks(store, sight, settled=appointments.jobs.settled)
-    return Watches(appointments, looks, Briefings(store, sight, ledger.sessions))
+    return Watches(appointments, Looks(store, sight), Briefings(store, sight, ledger.sessions))

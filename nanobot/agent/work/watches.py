@@ -159,8 +159,6 @@ class Watches:
     async def change(self, action: str, wanted: str, who: Who) -> str:
         """Pause, resume, take away or look now at the watches that are named, or all."""
         done = await self._appointments.change(action, wanted, who, "watch")
-        if action == "remove":
-            await self._looks.tidy()
         return f"{done}\n\n{_(_LOOKS)}" if action == "run" else done
 
 

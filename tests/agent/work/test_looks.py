@@ -202,6 +202,21 @@ async def test_U21_a_part_far_down_in_a_long_text_is_watched_and_of_all_of_it_th
         assert "lines, and watch no others" in whole.shows
 
 
+async def test_a_watch_that_is_removed_leaves_nothing_and_what_it_told_is_kept_for_ninety_days() -> None:
+    async with desk() as at:
+        jobs = JobStore(at.ledger)
+        at.shows("Open 9 to 17.")
+        await at.passes(at.url, hours=5)
+        at.shows("Closed for the winter.")
+        assert await at.passes(at.url, hours=5)
+        await jobs.forget(at.at + timedelta(days=89))
+        assert len(await at.store.history([at.job.id])) == 1
+        await jobs.forget(at.at + timedelta(days=91))
+        assert not await at.store.history([at.job.id])
+        await jobs.change((at.job.id,), lambda _job: None)
+        assert (await at.store.get(at.job.id))[0] == WatchState()
+
+
 async def test_U21_what_a_killed_process_has_found_is_told_by_the_next_and_not_found_again() -> None:
     async with desk() as at:
         at.shows("Open 9 to 17.")
