@@ -25,6 +25,8 @@ from nanobot.utils.ranking import Index, terms
 _PAGES = Path(__file__).parent / "pages"
 _HTML = "text/html; charset=utf-8"
 _TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
+#: A line of text in a PDF of which nothing is packed (ISO 32000-1, 9.4.3).
+_LINE = re.compile(r"\((.*)\) Tj")
 _HEADING = re.compile(r"^# (.+)$", re.MULTILINE)
 #: What the search engine does not read: navigation, and examples of commands, which repeat questions and answer none.
 _NAVIGATION = re.compile(r"<(head|header|footer|pre)>.*?</\1>|<[^>]+>", re.DOTALL)
@@ -44,7 +46,7 @@ _TOWN = {
     "/recipes/fish-pie": "fish-pie.html",
     "/weather/now.json": "weather.json",
     "/news/feed.xml": "feed.xml",
-    "/ferry/timetable.pdf": "timetable.txt",
+    "/ferry/timetable.pdf": "timetable.pdf",
 }
 #: What the search engine knows besides: a camera in a private network, which must not be reached.
 # English: the town of the demo is
@@ -132,8 +134,9 @@ def _town() -> Iterator[tuple[str, DemoPage]]:
         if name.endswith(".html"):
             named = _TITLE.search(text)
             yield path, DemoPage(html.unescape(named[1]) if named else "", _plain(text), _HTML, text.encode)
-        elif name.endswith(".txt"):
-            yield path, DemoPage(text.partition("\n")[0], text, "application/pdf", partial(_pdf, text.splitlines()))
+        elif name.endswith(".pdf"):
+            lines = _LINE.findall(text)
+            yield path, DemoPage(lines[0], " ".join(lines), "application/pdf", text.encode)
         else:
             kind = "application/json" if name.endswith(".json") else "application/rss+xml"
             # English: the town of the demo is
@@ -173,29 +176,6 @@ def _snippet(text: str, wanted: list[str]) -> str:
     parts = sentences(text) or (text,)
     best = max(parts, key=lambda part: len(set(wanted) & set(terms(part))))
     return best[:_SNIPPET]
-
-
-def _pdf(lines: list[str]) -> bytes:
-    """A PDF file of one page with these lines of Latin text (ISO 32000-1, 7.5)."""
-    escaped = (re.sub(r"([()\\])", r"\\\1", line) for line in lines)
-    shown = "".join(f"({line}) Tj T*\n" for line in escaped)
-    content = f"BT /F1 10 Tf 14 TL 40 780 Td\n{shown}ET".encode("latin-1")
-    objects = (
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 5 0 R /Resources 6 0 R >>",
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
-        b"<< /Font << /F1 4 0 R >> >>",
-    )
-    file, places = b"%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        places.append(len(file))
-        file += b"%d 0 obj\n%s\nendobj\n" % (number, body)
-    table = b"".join(b"%010d 00000 n \n" % place for place in places)
-    count = len(objects) + 1
-    trailer = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (count, len(file))
-    return file + b"xref\n0 %d\n0000000000 65535 f \n" % count + table + trailer
 
 
 def demo_config(url: str, *, lookup: bool) -> Mapping[str, object]:
