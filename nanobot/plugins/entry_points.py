@@ -6,7 +6,7 @@ Only those that the configuration names are imported. One that is broken is name
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from importlib.metadata import EntryPoint, distributions
+from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
 from typing import Literal, cast, get_args
 
@@ -37,12 +37,9 @@ class PluginSetup(Struct, frozen=True):
 
 
 class PluginPart(Struct, frozen=True):
-    """One thing that a package offers: under `name`, in a `group`, by what `entry` points to."""
+    """One thing that a package offers."""
 
     package: str
-    version: str
-    group: Group
-    name: str
     entry: EntryPoint
 
 
@@ -58,18 +55,16 @@ class Plugins:
         self._settings = {_plain(name): values for name, values in settings.items()}
         self._env = env
         self._home = home
-        self._wanted = tuple(dict.fromkeys(map(_plain, enabled)))
-        self._parts = tuple(_parts(frozenset(self._wanted)))
-        there = {one.package for one in self._parts}
-        self.problems: dict[str, str] = {name: _absent(name) for name in self._wanted if name not in there}
+        there = _installed()
+        self._wanted = {name: there.get(name) for name in map(_plain, enabled)}
+        self._parts = [PluginPart(name, entry) for name, one in self._wanted.items() for entry in _entries(one)]
+        offering = {one.package for one in self._parts}
+        self.problems = {name: _absent(name, there) for name in self._wanted if name not in offering}
 
     def of(self, group: Group) -> tuple[PluginPart, ...]:
         """What the packages offer of one kind, the first of a name."""
-        found: dict[str, PluginPart] = {}
-        for one in self._parts:
-            if one.group == group:
-                found.setdefault(one.name, one)
-        return tuple(found.values())
+        found = {one.entry.name: one for one in reversed(self._parts) if one.entry.group == group}
+        return tuple(reversed(found.values()))
 
     def make(self, part: PluginPart, *more: object) -> object:
         """What a part makes of its setup, and of what else its kind is given. Raises `UsageError` where it cannot."""
@@ -84,14 +79,14 @@ class Plugins:
             logger.opt(exception=error).error("plug-in {} failed", name)
             said = one_line(str(error), 200)
             why = f"{type(error).__name__}: {said}"
-            self.problems[name] = _("{part} cannot be used: {why}", part=part.name, why=why)
+            self.problems[name] = _("{part} cannot be used: {why}", part=part.entry.name, why=why)
             raise UsageError(_("The plug-in {name} is broken: {why}", name=name, why=self.problems[name])) from error
 
     def made(self, group: Group, *more: object) -> Iterator[tuple[str, object]]:
         """Everything of one kind by its name; what cannot be made is left out and noted."""
         for part in self.of(group):
             try:
-                yield part.name, self.make(part, *more)
+                yield part.entry.name, self.make(part, *more)
             except UsageError as error:
                 self.problems.setdefault(part.package, str(error))
 
@@ -105,23 +100,24 @@ class Plugins:
                 except UsageError as error:
                     raise SkipTool(str(error)) from error
                 if not callable(getattr(tool, "call", None)):
-                    none = _("the plug-in {package} gave no tool under {name}", package=part.package, name=part.name)
-                    raise SkipTool(none)
+                    raise SkipTool(
+                        _("the plug-in {package} gave no tool under {name}", package=part.package, name=part.entry.name)
+                    )
                 return cast("ToolLike", tool)
 
             return make
 
-        return {part.name: factory(part) for part in self.of("nanobot.tools")}
+        return {part.entry.name: factory(part) for part in self.of("nanobot.tools")}
 
     @property
     def providers(self) -> tuple[str, ...]:
         """The names of the providers that there are."""
-        return tuple(one.name for one in self.of("nanobot.providers"))
+        return tuple(one.entry.name for one in self.of("nanobot.providers"))
 
     def provider(self, model: str, defaults: AgentDefaults) -> LLMProvider | None:
         """The provider of a plug-in where `model` begins with its name, as in `mine/large`, or the configuration names
         it. Raises `UsageError` where it is broken."""
-        parts = {one.name: one for one in self.of("nanobot.providers")}
+        parts = {one.entry.name: one for one in self.of("nanobot.providers")}
         name, mark, rest = (model or defaults.model).partition("/")
         wanted = name if mark and name in parts else "" if model else defaults.provider
         if wanted not in parts:
@@ -139,10 +135,9 @@ class Plugins:
     def lines(self) -> list[str]:
         """For /status: a line for each package, with what it offers or what is wrong with it."""
         lines = []
-        for name in self._wanted:
-            parts = [one for one in self._parts if one.package == name]
-            version = f" {parts[0].version}" if parts else ""
-            offers = listed(f"{one.group.removeprefix('nanobot.')}: {one.name}" for one in parts)
+        for name, there in self._wanted.items():
+            version = f" {there.version}" if there else ""
+            offers = listed(f"{one.group.removeprefix('nanobot.')}: {one.name}" for one in _entries(there))
             told = apart(filter(None, (offers, self.problems.get(name, ""))))
             lines.append(_("Plug-in {name}: {what}", name=f"{name}{version}", what=told))
         return lines
@@ -157,23 +152,21 @@ def begin(config: Config, env: Mapping[str, str], home: Path) -> tuple[Hooks | N
     return Hooks(hooks, env) if any_hook else None, plugins
 
 
-def _parts(wanted: frozenset[str]) -> Iterator[PluginPart]:
-    for one in distributions():
-        name = _plain(one.metadata["Name"] or "")
-        if name in wanted:
-            for entry in one.entry_points:
-                for group in GROUPS:
-                    if entry.group == group:
-                        yield PluginPart(name, one.version, group, entry.name, entry)
+def _installed() -> dict[str, Distribution]:
+    """The packages beside nanobot by their names; of two of a name the one that is imported."""
+    return {_plain(one.metadata["Name"] or ""): one for one in reversed([*distributions()])}
 
 
-def _absent(name: str) -> str:
+def _entries(package: Distribution | None) -> tuple[EntryPoint, ...]:
+    """What a package offers that nanobot knows."""
+    return tuple(one for one in package.entry_points if one.group in GROUPS) if package else ()
+
+
+def _absent(name: str, there: Mapping[str, Distribution]) -> str:
     """Why nothing is found of a package: it is not there, or offers nothing."""
-    known = {_plain(one.metadata["Name"] or ""): one for one in distributions()}
-    if name in known:
+    if name in there:
         return _("it is installed and offers nothing that nanobot knows")
-    offering = [key for key, one in known.items() if any(entry.group in GROUPS for entry in one.entry_points)]
-    near = nearest(name, offering)
+    near = nearest(name, [key for key, one in there.items() if _entries(one)])
     absent = _("it is not installed beside nanobot.")
     return sentences(absent, _("Did you mean {name}?", name=near) if near else "")
 
