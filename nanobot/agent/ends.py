@@ -35,7 +35,7 @@ T = TypeVar("T")
 #: How often one call may give the same before an answer is forced; a failure counts twice, and a look while nothing is
 #: done between.
 SAME_RESULTS = 10
-#: Seconds for the last request of a turn that ran out of its budget.
+#: Seconds at least for the last request of a turn that ran out of its budget.
 SUMMARY_SECONDS = 30.0
 
 
@@ -56,29 +56,24 @@ async def doubt(turn: Turn, claims: tuple[ClaimKind, ...]) -> None:
     await turn.add(UserMessage((Text(explanations.ask_for_the_deed(claims)),), kind="notice"))
 
 
-async def force_answer(conversation: Conversation) -> TurnFinished:
-    """End because one call gives the same again and again: the model answers with what it has."""
-    text = await conversation.conclude(explanations.FORCE_ANSWER, conversation.turn.remaining)
-    if not text:
-        return failed(conversation, _(explanations.NO_ANSWER))
-    return await result(conversation, "completed", text)
-
-
 async def out_of(conversation: Conversation, spent: Spent) -> TurnFinished:
-    """End at a limit: the model sums up; where it cannot, the runtime does."""
+    """End at a limit: the model sums up, or answers with what it has where one call gives the same again and again;
+    where it cannot, the runtime tells what was done."""
     turn = conversation.turn
     reason = explanations.limit_reason(spent, turn.limits, turn.overdue)
     text = ""
     if not (turn.overdue and turn.silent):  # what hangs would hang again
-        text = await conversation.conclude(explanations.ask_for_summary(reason), SUMMARY_SECONDS)
+        asked = explanations.FORCE_ANSWER if spent == "repeats" else explanations.ask_for_summary(reason)
+        text = await conversation.conclude(asked, max(SUMMARY_SECONDS, turn.remaining))
     if text and turn.overdue:
         said = told(reason)
         await turn.warn(_("{sentence}.", sentence=f"{said[0].upper()}{said[1:]}"))
+    outcome: Outcome = "completed" if text and spent == "repeats" else "out_of_steps"
     if not text:
         text = explanations.plain_summary(reason, fold_hints(turn.doing))
         turn.answer()
         turn.messages.append(AssistantMessage((Text(text),), "other"))
-    return await result(conversation, "out_of_steps", text)
+    return await result(conversation, outcome, text)
 
 
 async def over_budget(conversation: Conversation, verdict: "BudgetVerdict") -> TurnFinished:

@@ -49,6 +49,7 @@ _LIMITS: dict[Spent, str] = {
     "seconds": N_("the time limit of {seconds:.0f} seconds for one turn is reached"),
     "tokens": N_("the token limit of {tokens} for one turn is reached"),
     "budget": N_("the budget is used up"),
+    "repeats": N_("one call has given the same again and again"),
 }
 _ANOTHER = N_("Ask again in a moment; if it stays, choose another model with /model.")
 #: By the kind of a failure: what the model did, and what to do.

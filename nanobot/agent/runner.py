@@ -189,7 +189,7 @@ class AgentRunner:
             if answer.calls:
                 await self._execute_tools(conversation, answer)
                 if any(count >= ends.SAME_RESULTS for count in turn.repeated.values()):
-                    return await ends.force_answer(conversation)
+                    return await ends.out_of(conversation, "repeats")
             elif answer.text.strip():
                 if doubted or not (claims := ends.claims_more(turn, answer.text)):
                     return await ends.completed(conversation, answer)

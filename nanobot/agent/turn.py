@@ -51,7 +51,7 @@ from nanobot.utils.translation import N_, Later, listed
 if TYPE_CHECKING:
     from nanobot.money.budget import Budget
 
-Spent = Literal["steps", "seconds", "tokens", "budget"]
+Spent = Literal["steps", "seconds", "tokens", "budget", "repeats"]
 EndedBy = Literal["stop", "failure", "restart", "budget"]
 #: What may be spent, and what is counted; None for a model that costs nothing. Without a model: on any of them.
 BudgetOf = Callable[[ProviderInfo | None], "Budget | None"]

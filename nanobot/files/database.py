@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from nanobot.errors import PathError, StoreError
-from nanobot.utils.host import write_ahead
+from nanobot.utils.host import held_advice, write_ahead
 from nanobot.utils.text import is_whole
 from nanobot.utils.translation import _, sentences
 
@@ -180,7 +180,7 @@ class FilesDatabase:
                     _renew(database)
             except (sqlite3.Error, OSError) as error:
                 said = _("{path} cannot be opened: {why}.", path=path, why=error)
-                raise StoreError(sentences(said, unusable_advice())) from error
+                raise StoreError(sentences(said, held_advice(error) or unusable_advice())) from error
             self._database = database
         return self._database
 

@@ -20,6 +20,7 @@ from nanobot.errors import StoreError
 from nanobot.session.database import Transaction, Value, Work
 from nanobot.session.layout import REQUEST, migrate, open_file
 from nanobot.session.lock import FileLock, session_lock
+from nanobot.utils.host import held_advice
 from nanobot.utils.translation import _, sentences
 
 #: Bytes: a disk with less room than this counts as full.
@@ -212,7 +213,7 @@ class SqliteDatabase:
             broken = _(
                 "The sessions in {path} cannot be used: {why}. Nothing was overwritten.", path=self.path, why=error
             )
-            raise StoreError(sentences(broken, self._advice())) from error
+            raise StoreError(sentences(broken, held_advice(error) or self._advice())) from error
 
     def _advice(self) -> str:
         """What to do about a file that cannot be used; a full disk is no reason to give up what is in it."""

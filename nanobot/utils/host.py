@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from nanobot.utils.translation import _
+
 if TYPE_CHECKING:
     import sqlite3
 
@@ -54,6 +56,16 @@ def given_name(made: Path, place: Path) -> bool:
             return False
         made.rename(place)
     return True
+
+
+def held_advice(error: Exception) -> str:
+    """What to do about a file of SQLite that is whole and cannot be used now; empty for another error."""
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith("SQLITE_BUSY"):
+        return _("Another program keeps it to itself, such as a backup or an editor of databases: end that one first.")
+    if name.startswith("SQLITE_READONLY") or isinstance(error, PermissionError):
+        return _("It may not be written: see to the rights of the file, its folder and its disk.")
+    return ""
 
 
 def walk(top: Path, onerror: Callable[[OSError], object] | None = None) -> Iterator[tuple[str, list[str], list[str]]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nanobot.utils.host import SETTLED_DAYS, settled, write_ahead
+from nanobot.utils.host import SETTLED_DAYS, held_advice, settled, write_ahead
 
 
 class _Neighbour(sqlite3.Connection):
@@ -48,3 +48,20 @@ def test_a_clock_that_is_ahead_for_some_days_makes_nothing_older(tmp_path: Path)
     assert settled(tmp_path, begin + timedelta(days=10, hours=1)).year == 1970
     (tmp_path / "days").write_text("0-0 what", encoding="ascii")
     assert settled(tmp_path, begin).year == 1970
+
+
+def test_a_file_that_somebody_else_has_or_that_may_not_be_written_is_not_to_be_moved_away(tmp_path: Path) -> None:
+    path, said = tmp_path / "held.db", list[str]()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE made (one)")
+        other.execute("BEGIN EXCLUSIVE")
+        for place in (path.as_uri(), f"{path.as_uri()}?mode=ro"):
+            with closing(sqlite3.connect(place, uri=True, timeout=0)) as db, pytest.raises(sqlite3.Error) as refused:
+                db.execute("INSERT INTO made VALUES (1)")
+            said.append(held_advice(refused.value))
+            other.rollback()
+    assert [one.partition(":")[0] for one in said] == [
+        "Another program keeps it to itself, such as a backup or an editor of databases",
+        "It may not be written",
+    ]
+    assert held_advice(sqlite3.DatabaseError("file is not a database")) == ""
