@@ -92,8 +92,6 @@ def failed(conversation: Conversation, sentence: str, error: ProviderError | Non
     """End in failure with a legal history; the text that came before the failure is kept."""
     turn = conversation.turn
     partial = turn.shown
-    if error is not None and error.kind == "overflow":
-        sentence = _(explanations.OUT_OF_CONTEXT)
     turn.close("failure")
     temporary = error is not None and error.retryable
     return turn.finished("failed", partial, sentence, temporary=temporary, citations=conversation.text.citations)

@@ -25,10 +25,6 @@ ONLY_THOUGHT = N_(
 FORCE_ANSWER = (
     "The same call has given the same again and again. Answer now with what you have, and say what is missing."
 )
-OUT_OF_CONTEXT = N_(
-    "The conversation is too long for the model, even after shortening it. "
-    "Start a fresh one with /new, or choose a model with a larger context with /model."
-)
 NOTHING_TO_SUM_UP = N_(
     "There is nothing to sum up here: the conversation is short, is shared with others, or no language model answers."
 )
@@ -72,8 +68,8 @@ _FAILURES: dict[ProviderErrorKind, tuple[str, str]] = {
     ),
     "server": (N_("{who} failed on its side, so your message was not answered"), _ANOTHER),
     "overflow": (
-        N_("{who} cannot take a conversation of this length, so your message was not answered"),
-        N_("Start a fresh one with /new."),
+        N_("The conversation is too long for {who}, also shortened, so your message was not answered"),
+        N_("Start a fresh one with /new, or choose a model with a larger context with /model."),
     ),
     "filtered": (
         N_("{who} declined to answer because of its content rules, so your message was not answered"),

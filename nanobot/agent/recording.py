@@ -229,8 +229,6 @@ def read(path: Path) -> Recording:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else _("it is no text")
         raise UsageError(_(unread, path=path, reason=why)) from error
-    if texts == [""]:
-        raise UsageError(_("{place}: the file is empty; it is no recording.", place=f"{path}:1"))
     first = jsonval.obj(jsonval.parse(texts[0]))
     found = jsonval.integer(first.get("format"))
     if found not in (0, FORMAT):  # refused before its lines are judged by rules that are not its own
@@ -243,11 +241,8 @@ def read(path: Path) -> Recording:
     if not isinstance(head, Head):
         text = N_("{place}: a recording begins with a line of the type 'recording', which this one is not.")
         raise UsageError(_(text, place=f"{path}:1"))
-    if not lines or not isinstance(end := lines.pop(), RecordedEnd):
-        text = N_("{place}: the recording breaks off here: the end of the turn is missing.")
-        raise UsageError(_(text, place=f"{path}:{len(texts)}"))
-    if end.outcome == "cancelled":
-        text = N_("{place}: the recorded turn was stopped before its end. Record it again.")
+    if not lines or not isinstance(end := lines.pop(), RecordedEnd) or end.outcome == "cancelled":
+        text = N_("{place}: the recorded turn broke off here, or was stopped before its end. Record it again.")
         raise UsageError(_(text, place=f"{path}:{len(texts)}"))
     return Recording(head, tuple(lines), end)
 

@@ -70,8 +70,6 @@ class RetryProvider:
         *,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        if not models:
-            raise ValueError("there has to be a model to ask")  # English: for who writes the call
         self._models = tuple(models)
         #: Of the model that answered last.
         self.info = self._models[0][0].info

@@ -519,7 +519,8 @@ async def test_U13_an_overflow_that_stays_says_what_to_do() -> None:
     async with agent([fail, fail]) as box:
         finished = await box.ask("go")
     assert finished.outcome == "failed"
-    assert "even after shortening it. Start a fresh one with /new" in finished.error
+    assert "too long for" in finished.error
+    assert "Start a fresh one with /new" in finished.error
 
 
 async def test_U09_each_request_is_a_prefix_of_the_next_over_thirty_turns(tmp_path: Path) -> None:

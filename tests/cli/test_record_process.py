@@ -165,9 +165,9 @@ async def test_a_file_that_is_no_recording_is_refused_with_its_line(tmp_path: Pa
 
     assert "turn.jsonl:2: " in await refused(good[0], {"type": "answer", "message": 7}, good[-1])
     assert "turn.jsonl:2: " in await refused(good[0], {"type": "tune"}, good[-1])
-    assert "turn.jsonl:2: the recording breaks off here" in await refused(*good[:-1])
+    assert "turn.jsonl:2: the recorded turn broke off here" in await refused(*good[:-1])
     assert "turn.jsonl:1: " in await refused(*good[1:])
-    assert "turn.jsonl:1: the file is empty" in await refused()
+    assert "turn.jsonl:1: " in await refused()
     other = {"type": "symphony", "format": 9, "nanobot": "9.9"}
     assert "in format 9, and this one reads 3; record it again" in await refused(other, *good[1:])
     ran = await nanobot.run("replay", str(tmp_path / "nowhere.jsonl"))
