@@ -1,16 +1,13 @@
 """Putting one thing of another home into this one, whole or not at all."""
 
 import errno
-import filecmp
 import hashlib
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 
 from nanobot.config.paths import replace_file
@@ -23,15 +20,14 @@ from nanobot.schedule.job import ScheduledJob
 from nanobot.session.codec import encode
 from nanobot.session.database import Transaction, stamp
 from nanobot.session.store import SessionStore
-from nanobot.utils.host import walk
+from nanobot.skills.skill import MOST_BYTES, MOST_FILES, held_in
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import _
 
 #: The `turn` of records that were imported, and whose they are.
 IMPORTED, _OWNER = "(imported)", "terminal:local"
-#: Characters of a title; files of a skill, and bytes of all of them.
-_TITLE, _FILES, _BYTES = 60, 500, 10_000_000
-_LEFT_OUT = frozenset({".git", "__pycache__"})
+#: Characters of a title.
+_TITLE = 60
 _KNOWN = "SELECT session_id, count(*) FROM record WHERE turn = :turn GROUP BY session_id"
 _HAVE = """
 SELECT coalesce(max(seq), 0), count(CASE WHEN turn = :turn THEN 1 END) FROM record WHERE session_id = :session
@@ -118,41 +114,35 @@ def put_file(place: Path, text: str, template: str | None) -> None:
 
 
 def copy_skill(source: Path, place: Path) -> None:
-    """Copy the folder of a skill, without links and what is no plain file. Raises `UsageError`."""
+    """Copy the folder of a skill, without links. Raises `UsageError`."""
+    held = _skill_files(source)
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place.parent, prefix=".import-") as folder:
             fresh = Path(folder, place.name)
-            for path in skill_files(source):
-                target = fresh / path.relative_to(source)
+            for name, data in held.items():
+                target = fresh / name
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                shutil.copyfile(path, target, follow_symlinks=False)
-                target.chmod(0o700 if path.stat().st_mode & stat.S_IXUSR else 0o600)
+                target.write_bytes(data)
+                target.chmod(0o700 if (source / name).stat().st_mode & stat.S_IXUSR else 0o600)
             fresh.rename(place)
     except OSError as error:
         raise UsageError(_("{source} cannot be copied: {why}.", source=source, why=error.strerror)) from error
 
 
-def skill_files(folder: Path) -> list[Path]:
-    """The plain files of a skill. Raises `UsageError` for more than a skill has."""
-    every = (Path(at, name) for at, _folders, files in walk(folder) for name in files)
-    within = (path for path in every if _LEFT_OUT.isdisjoint(path.relative_to(folder).parts))
-    found = list(islice((path for path in within if path.is_file() and not path.is_symlink()), _FILES + 1))
-    if len(found) > _FILES or sum(path.stat().st_size for path in found) > _BYTES:
+def _skill_files(folder: Path) -> dict[str, bytes]:
+    """The files of a skill by their names. Raises `UsageError` for more than a skill has."""
+    held = held_in(folder)
+    if held is None:
+        most = {"files": MOST_FILES, "size": MOST_BYTES // 1_000_000}
         raise UsageError(
-            _(
-                "{folder} holds more than a skill: over {files} files, or {size} MB.",
-                folder=folder,
-                files=_FILES,
-                size=_BYTES // 1_000_000,
-            )
+            _("{folder} holds over {files} files or {size} MB, or what is no file.", folder=folder, **most)
         )
-    return found
+    return {name: data for name, data in held.items() if "__pycache__" not in name and not (folder / name).is_symlink()}
 
 
 def same_folder(one: Path, other: Path) -> bool:
     """Whether two folders of skills hold the same files."""
-    with suppress(OSError, UsageError):
-        left, right = ({path.relative_to(top): path for path in skill_files(top)} for top in (one, other))
-        return left.keys() == right.keys() and all(filecmp.cmp(left[name], right[name], False) for name in left)
+    with suppress(UsageError):
+        return _skill_files(one) == _skill_files(other)
     return False

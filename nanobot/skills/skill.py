@@ -25,7 +25,7 @@ FILE = "SKILL.md"
 Place = Literal["workspace", "folder", "home", "shipped"]
 #: Characters of a description, bytes of a SKILL.md, and what of a folder is read: files, bytes of all, folders deep.
 MAX_DESCRIPTION, MAX_FILE = 1_024, 100_000
-_MOST_FILES, _MOST_BYTES, _DEEPEST = 500, 10_000_000, 6
+MOST_FILES, MOST_BYTES, _DEEPEST = 500, 10_000_000, 6
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _FIELD = re.compile(r"([A-Za-z][\w-]*)\s*:(?:\s+(.*))?")
 #: Files of a skill that are named to who reads it.
@@ -108,8 +108,8 @@ def _problems(folder: Path, head: Mapping[str, str], description: str, raw: byte
     if not mark:
         yield _(
             "The folder holds more than {files} files or {bytes:,} bytes, so it never counts as read.",
-            files=_MOST_FILES,
-            bytes=_MOST_BYTES,
+            files=MOST_FILES,
+            bytes=MOST_BYTES,
         )
 
 
@@ -184,7 +184,7 @@ def read_beside(skill: Skill, name: str) -> str:
 
 def _mark(folder: Path) -> tuple[str, tuple[str, ...]]:
     """A mark of the names and bytes of everything in a folder, and its files besides SKILL.md."""
-    held = _held(folder)
+    held = held_in(folder)
     if held is None:
         return "", ()
     digest = hashlib.sha256()
@@ -194,22 +194,22 @@ def _mark(folder: Path) -> tuple[str, tuple[str, ...]]:
     return digest.hexdigest()[:32], tuple(names)
 
 
-def _held(folder: Path) -> dict[str, bytes] | None:
+def held_in(folder: Path) -> dict[str, bytes] | None:
     """Everything in a folder by its name; None where that is too much, or cannot be read.
 
     A link counts with where it leads, and is no file of the skill.
     """
     held, size = dict[str, bytes](), 0
-    entries = list(islice(_entries(folder, "", 0), _MOST_FILES + 1))
-    if len(entries) > _MOST_FILES:
+    entries = list(islice(_entries(folder, "", 0), MOST_FILES + 1))
+    if len(entries) > MOST_FILES:
         return None
     for name, path in entries:
         try:
-            held[name] = b"link " + os.fsencode(path.readlink()) if path.is_symlink() else _read(path, _MOST_BYTES)
+            held[name] = b"link " + os.fsencode(path.readlink()) if path.is_symlink() else _read(path, MOST_BYTES)
         except OSError:
             return None
         size += len(held[name])
-        if size > _MOST_BYTES:
+        if size > MOST_BYTES:
             return None
     return dict(sorted(held.items()))
 
@@ -221,7 +221,7 @@ def _entries(folder: Path, above: str, depth: int) -> Iterator[tuple[str, Path]]
             entries = sorted(found, key=lambda one: one.name)
     except OSError:
         return
-    for one in entries[: _MOST_FILES + 1]:
+    for one in entries[: MOST_FILES + 1]:
         name = f"{above}{one.name}"
         if one.name in _LEFT_OUT:
             continue
