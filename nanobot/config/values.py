@@ -145,7 +145,7 @@ def _kind(slot: ValueType) -> str:
     if slot.base is tuple and slot.inner is not None:
         return _("a list of texts") if _is_text(slot.inner) else _("a list, each {kind}", kind=wanted(slot.inner))
     if slot.base is dict and slot.named is None:
-        anything = slot.inner is not None and slot.inner.base is object
+        anything = slot.inner is not None and slot.inner.base in (object, dict)
         return _("a group of names and values") if anything else _("a group of names and texts")
     if slot.base is dict or slot.section is not None:
         return _("a group of keys")
