@@ -19,7 +19,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     N_("Memory and library"): ("memory", "forget", "skills", "learn"),
     N_("Tasks and watches"): ("tasks", "watch"),
     N_("People and safety"): (
-        *("whoami", "people", "invite", "pair", "unpair", "group"),
+        *("whoami", "people", "invite", "pair", "group"),
         *("approve", "permissions", "trust", "privacy"),
     ),
     N_("Care"): ("doctor",),

@@ -231,7 +231,6 @@ MATRIX: dict[str, tuple[Role, ...]] = {
     "hints": ("owner", "user"),
     "streaming": ("owner", "user"),
     "pair": ("owner",),
-    "unpair": ("owner",),
     "group": ("owner",),
     "permissions": ("owner",),
     "compact": ("owner", "user"),  # their own conversation
@@ -283,7 +282,7 @@ async def test_buttons_of_strangers_and_of_forbidden_groups_do_nothing() -> None
 
 async def test_a_forwarded_command_commands_nothing() -> None:
     house = await claimed(House())
-    forwarded = replace(incoming(OWNER, "/unpair 2"), forwarded=True)
+    forwarded = replace(incoming(OWNER, "/people remove 2"), forwarded=True)
     assert not house.gate.is_control(forwarded)
     assert (await house.gate.judge(forwarded)).role == "owner"
     assert house.gate.is_control(incoming(OWNER, "/stop"))

@@ -17,7 +17,6 @@ from nanobot.channels.telegram.render.screen_messages import screen_messages_of
 from nanobot.channels.telegram.send.calls import Sending
 from nanobot.channels.telegram.settings import GroupPolicy
 from nanobot.command.router import Command, CommandContext, CommandRouter, parse_command
-from nanobot.command.words import ROLES
 from nanobot.errors import UsageError
 from nanobot.utils.translation import N_, _, speaking, spoken_at
 
@@ -223,25 +222,15 @@ def access_commands(access: Access, say: Say) -> tuple[Command, ...]:
     """Commands that work on `access`; for the owner alone. `say` tells people what became of them."""
 
     async def pair(ctx: CommandContext) -> None:
-        if ctx.args:
-            person = await access.approve(ctx.args.split()[0])
-            theirs = Address(ctx.message.address.channel, person.id)
-            with speaking(spoken_at(theirs.key)):
-                welcome = _(LET_IN)
-            await say(theirs, welcome, f"let-in-{ctx.message.id}")
-            who = f"{person.name} ({person.id})" if person.name else person.id
-            await ctx.reply(_("{who} may talk to me now. `/unpair {id}` takes that back.", who=who, id=person.id))
-            return
-        lines = [f"- `{one.id}` {one.name} ({_(ROLES[one.role])})" for one in await access.people()]
-        more = _("Who wants in sends me /pair and gives you the code; then write `/pair <code>`.")
-        await ctx.reply("\n".join([_("**Who may talk to me**"), "", *lines, "", more]))
-
-    async def unpair(ctx: CommandContext) -> None:
         if not ctx.args:
-            raise UsageError(_("Name whom: `/unpair <id>`. /pair lists the ids."))
-        person_id = ctx.args.split()[0]
-        await access.remove(person_id)
-        await ctx.reply(_("{name} may not talk to me any more.", name=person_id))
+            raise UsageError(_("Who wants in sends me /pair and gives you the code; then write `/pair <code>`."))
+        person = await access.approve(ctx.args.split()[0])
+        theirs = Address(ctx.message.address.channel, person.id)
+        with speaking(spoken_at(theirs.key)):
+            welcome = _(LET_IN)
+        await say(theirs, welcome, f"let-in-{ctx.message.id}")
+        who = f"{person.name} ({person.id})" if person.name else person.id
+        await ctx.reply(_("{who} may talk to me now. `/people remove {id}` takes that back.", who=who, id=person.id))
 
     async def group(ctx: CommandContext) -> None:
         chat = ctx.message.address.chat
@@ -250,15 +239,7 @@ def access_commands(access: Access, say: Say) -> tuple[Command, ...]:
         await ctx.reply(await _changed(access, chat, ctx.args.strip().casefold()))
 
     return (
-        Command(
-            "pair",
-            N_("Let somebody in by their code, or list who may talk"),
-            pair,
-            "[code]",
-            roles=_OWNER,
-            surfaces="chat",
-        ),
-        Command("unpair", N_("Let somebody in no longer"), unpair, "<id>", roles=_OWNER, surfaces="chat"),
+        Command("pair", N_("Let somebody in by their code"), pair, "<code>", roles=_OWNER, surfaces="chat"),
         Command("group", N_("Answer in this group, or not"), group, "on|off", roles=_OWNER, surfaces="chat"),
     )
 
