@@ -65,6 +65,7 @@ _HEADERS = {
     "Connection": "keep-alive",
     "User-Agent": BaseRequest.USER_AGENT,
 }
+Sleep = Callable[[float], Awaitable[object]]
 _url = lru_cache(maxsize=64)(httpx.URL)
 
 
@@ -269,43 +270,36 @@ class CommandMenu:
     Telegram keeps them, so one is set only where it is another than that which `ledger` notes.
     """
 
-    def __init__(self, line: TelegramLine, router: CommandRouter, ledger: Ledger) -> None:
-        self._line = line
-        self._router = router
-        self._ledger = ledger
-        self._known: set[_Menu] = set()
-        self._wanted: list[_Menu] = [_Menu("guest")]  # everybody else sees what a guest may do
-        self._more = asyncio.Event()
-        self._more.set()
+    def __init__(self, line: TelegramLine, router: CommandRouter, ledger: Ledger, sleep: Sleep = asyncio.sleep) -> None:
+        self._line, self._router, self._ledger, self._sleep = line, router, ledger, sleep
+        self._offered: set[_Menu] = set()
+        self._wanted: asyncio.Queue[_Menu] = asyncio.Queue()
+        self._want(_Menu("guest"))  # everybody else sees what a guest may do
 
     def offer(self, chat: str, role: Role, language: str) -> None:
         """Have the menu of a private chat set. A failure is only logged: commands work without a menu."""
         code = language.partition("-")[0].casefold()
-        menu = _Menu("user", code or "en") if role == "user" else _Menu("owner", code, int(chat))
-        if role != "guest" and menu not in self._known and menu not in self._wanted:
-            self._wanted.append(menu)
-            self._more.set()
+        if role != "guest":
+            self._want(_Menu("user", code or "en") if role == "user" else _Menu("owner", code, int(chat)))
+
+    def _want(self, menu: _Menu) -> None:
+        if menu not in self._offered:
+            self._offered.add(menu)
+            self._wanted.put_nowait(menu)
 
     async def run(self) -> None:
         """Set menus until cancelled, each a moment after the message that it was offered for: its answer goes first."""
         while True:
-            await self._more.wait()
-            await asyncio.sleep(_PAUSE)
-            await self.set_wanted()
-
-    async def set_wanted(self) -> None:
-        """Set what has been offered and is not set yet."""
-        wanted, self._wanted = self._wanted, []
-        self._more.clear()
-        for menu in wanted:
+            menu = await self._wanted.get()
+            await self._sleep(_PAUSE)
             try:
-                if await self._set(menu):
-                    self._known.add(menu)
-            except StoreError as error:
-                logger.info("the menu of commands was not set: {}", error)
+                await self._set(menu)
+            except (StoreError, TelegramError) as error:
+                self._offered.discard(menu)  # it may be offered again
+                logger.info("the menu of commands was not set: {}", type(error).__name__)
 
-    async def _set(self, menu: _Menu) -> bool:
-        """Raises `StoreError`."""
+    async def _set(self, menu: _Menu) -> None:
+        """Raises `StoreError` and `TelegramError`."""
         speak(menu.language or ENGLISH)
         words = TRANSLATIONS.get(menu.language, {})
         shown = [
@@ -316,15 +310,8 @@ class CommandMenu:
         users = BotCommandScopeAllPrivateChats() if menu.role == "user" else None
         place = f"menu:{self._line.me.id}:{menu.chat or menu.language}"
         digest = hashlib.sha256(repr((menu, [(one.command, one.description) for one in shown])).encode()).hexdigest()
-        if await self._ledger.note(place) == digest:
-            return True
-        spoken = menu.language[:2] if menu.language and not menu.chat else None
-        try:
-            await self._line.bot.set_my_commands(
-                shown, BotCommandScopeChat(menu.chat) if menu.chat else users, spoken, read_timeout=_DEADLINE
-            )
-        except TelegramError as error:
-            logger.info("the menu of commands was not set: {}", type(error).__name__)
-            return False
-        await self._ledger.set_notes({place: digest})
-        return True
+        if await self._ledger.note(place) != digest:
+            spoken = menu.language[:2] if menu.language and not menu.chat else None
+            scope = BotCommandScopeChat(menu.chat) if menu.chat else users
+            await self._line.bot.set_my_commands(shown, scope, spoken, read_timeout=_DEADLINE)
+            await self._ledger.set_notes({place: digest})

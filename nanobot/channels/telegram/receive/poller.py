@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from telegram.error import Conflict, EndPointNotFound, InvalidToken, RetryAfter, TelegramError
 
 from nanobot import __version__
-from nanobot.channels.telegram.bot import POLL_SECONDS, TelegramLine
+from nanobot.channels.telegram.bot import POLL_SECONDS, Sleep, TelegramLine
 from nanobot.channels.telegram.read.incoming import number_of
 from nanobot.channels.telegram.send.errors import penalty_of, words_of
 from nanobot.errors import ChannelError, StoreError
@@ -28,7 +28,6 @@ from nanobot.utils.translation import N_, Later, _, _n, apart, told
 
 Update = dict[str, object]
 Accept = Callable[[list[Update]], Awaitable[None]]
-Sleep = Callable[[float], Awaitable[object]]
 State = Literal["starting", "polling", "webhook", "working", "retrying", "conflict", "stopped"]
 #: Seconds after which a channel without a completed poll is ill.
 ILL_SECONDS = 90.0
