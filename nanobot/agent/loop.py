@@ -74,8 +74,7 @@ class AgentLoop(ChatControl):
     ) -> None:
         super().__init__(services)
         self.runner = AgentRunner(self.registry, self.questions, services.keep_result)
-        if services.permissions is not None:
-            self.runner.approvals.permissions = services.permissions
+        self.runner.approvals.permissions = services.permissions
         self._limits = limits or TurnLimits()
         self._settings = settings
         self._quiet = quiet

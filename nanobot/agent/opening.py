@@ -70,7 +70,7 @@ class Opening:
         past = await self._past(chat, turn, window * STORED_BYTES_PER_TOKEN, records[0].seq if records else 0)
         folder = folder_of(message, turn.authority)
         owner = "" if turn.authority == "owner" else turn.message.person
-        skills = await self._services.skills() if self._services.skills is not None and folder == "" else ""
+        skills = await self._services.skills() if folder == "" else ""
         look = partial(copy_context().run, self._read, turn, window, folder, skills)
         reading, system, foreign, tail = await asyncio.get_running_loop().run_in_executor(
             self._reading[folder == ""], look
@@ -136,8 +136,6 @@ class Opening:
         """What changes between requests, with what fits of the person's memory besides the `files` of the prompt."""
         context, message = self._services.context, turn.message
         tail = context.tail(message.address, message.sender)
-        if self._services.remember is None:
-            return tail
         shown = frozenset(file.name for file in files if not file.cut)
         found = self._services.remember(message, turn.authority, shown)
         return f"{tail}\n{found}" if found else tail

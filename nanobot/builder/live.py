@@ -128,8 +128,7 @@ class LiveConfig:
             logger.info("taken from {}: {}", self._path, ", ".join(differs))
         if provider is not None:
             self._loop.use(provider)
-        if self._services.chats is not None:
-            self._services.chats.configure(*chat_defaults(config))
+        self._services.chats.configure(*chat_defaults(config))
         for follow in self.follows:
             follow(config)
         self._say_what_waits(changed(config, loaded.config), [one for one in differs if TAKEN[one] == "next terminal"])

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nanobot.agent.chats.services import AgentServices, SearchUsage, SwitchModel
+from nanobot.agent.chats.services import AgentServices, SearchUsage, SwitchModel, nothing
 from nanobot.agent.context import ContextBuilder
 from nanobot.agent.loop import AgentLoop
 from nanobot.agent.tools.base import Tool, ToolContext, ToolLike
@@ -210,8 +210,8 @@ async def agent(
         builtin_router(),
         {**made, **(factories or {})},
         switch_model,
-        search_usage,
-        chats=chats,
+        search_usage or nothing,
+        chats=chats or ChatSettings(),
         budget=lambda _: budget,
         keep_result=keep_result,
     )

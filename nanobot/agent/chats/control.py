@@ -76,7 +76,7 @@ class ChatControl:
         return self._chat(session_key).provider.info
 
     def model_facts(self, info: ProviderInfo) -> str:
-        return self._services.model_facts(info) if self._services.model_facts is not None else ""
+        return self._services.model_facts(info)
 
     async def models(self, session_key: str) -> tuple[ModelOffer, ...]:
         await self.look_first()
@@ -93,7 +93,7 @@ class ChatControl:
         if chat.provider is not self._provider:
             self._retired.append(chat.provider)
         chat.provider, chat.window, chat.recalled, chat.chosen = fresh, 0, True, name
-        if self._services.chats is not None and not self._services.model_fixed:
+        if not self._services.model_fixed:
             await self._services.chats.keep(session_key, "model", name)
         return fresh.info
 
@@ -125,11 +125,11 @@ class ChatControl:
 
     async def _recall_model(self, chat: Chat) -> None:
         """Give a chat of a channel the model that was chosen for it before a restart."""
-        chats, switch = self._services.chats, self._services.switch_model
-        if chat.recalled or chats is None or switch is None or self._services.model_fixed:
+        switch = self._services.switch_model
+        if chat.recalled or switch is None or self._services.model_fixed:
             return
         chat.recalled = True
-        if name := await chats.model(chat.key):
+        if name := await self._services.chats.model(chat.key):
             chat.provider, chat.chosen = await switch(name), name
 
     async def _close_providers(self) -> None:

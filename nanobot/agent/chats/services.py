@@ -27,6 +27,11 @@ SwitchModel = Callable[[str], Awaitable[LLMProvider]]
 SearchUsage = Callable[[], Awaitable[str]]
 
 
+async def nothing() -> str:
+    """There is nothing to say."""
+    return ""
+
+
 class AgentServices(Struct, frozen=True):
     """What the agent works with. `tools` are factories by tool name; one that raises `SkipTool` is left out.
 
@@ -52,25 +57,25 @@ class AgentServices(Struct, frozen=True):
     router: CommandRouter
     tools: Mapping[str, ToolFactory] = field(default_factory=dict)
     switch_model: SwitchModel | None = None
-    search_usage: SearchUsage | None = None
-    search_known: Callable[[], str] | None = None
-    chats: ChatSettings | None = None
+    search_usage: SearchUsage = nothing
+    search_known: Callable[[], str] = lambda: ""
+    chats: ChatSettings = field(default_factory=ChatSettings)
     model_fixed: bool = False
     offered_models: Callable[[ProviderInfo], Awaitable[tuple[ModelOffer, ...]]] | None = None
-    model_facts: Callable[[ProviderInfo], str] | None = None
+    model_facts: Callable[[ProviderInfo], str] = lambda _info: ""
     undo: Callable[[InboundMessage], Awaitable[str]] | None = None
     forgets: Callable[[str], Awaitable[Callable[[str, datetime], bool]]] | None = None
     keep_result: KeepResult | None = None
-    permissions: Permissions | None = None
+    permissions: Permissions = field(default_factory=Permissions)
     budget: BudgetOf = lambda _: None
     tasks: "BackgroundTasks | None" = None
     tasks_folder: Path | None = None
     helpers: "Callable[[], BackgroundHelpers | None]" = lambda: None
-    remember: Callable[[InboundMessage, Role, frozenset[str]], str] | None = None
-    skills: Callable[[], Awaitable[str]] | None = None
+    remember: Callable[[InboundMessage, Role, frozenset[str]], str] = lambda *_: ""
+    skills: Callable[[], Awaitable[str]] = nothing
     turn_ended: Callable[[InboundMessage, str, TurnFinished], None] | None = None
     heard: "Callable[[str], Awaitable[tuple[Heard, ...]]] | None" = None
 
     async def private(self, key: str) -> bool:
         """Whether a chat wants what it asks kept from services."""
-        return self.chats is not None and await self.chats.get(key, "privacy") == "on"
+        return await self.chats.get(key, "privacy") == "on"

@@ -41,14 +41,14 @@ class StatusReport:
     async def full(self, chat: Chat, tools: Offered, *, ask: bool) -> str:
         """All of it, for the owner. The search service is asked where `ask` is True; that may take a while."""
         search = await self.searches(ask=ask)
-        if not (search or ask) and self._services.search_usage is not None:
+        if not (search or ask):
             search = _("Search: asking the service…")
         return "\n".join([*await self._of_chat(chat), *await self._of_all_chats(chat, tools, search)])
 
     async def searches(self, *, ask: bool) -> str:
         """What searches have used up, as Markdown; what is known of it at once, or what the service says now."""
-        if not ask or self._services.search_usage is None:
-            return self._services.search_known() if self._services.search_known is not None else ""
+        if not ask:
+            return self._services.search_known()
         try:
             async with asyncio.timeout(SEARCH_SECONDS):
                 return await self._services.search_usage()
