@@ -79,7 +79,7 @@ async def test_texts_are_context_pictures_and_scans_media(tmp_path: Path, monkey
     Path("tool.bin").write_bytes(bytes(range(256)) * 9)
     reader = FileReader(tmp_path / "media", nowhere)
     text = 'read @notes.md, @"my plan.pdf" (@scan.pdf), @cat.png, @fake.png and @tool.bin; ask me@notes.md or @nobody'
-    text += f" @~nobody-here/x @{'n' * 300}"
+    text += f" @~nobody-here/x @{'n' * 300} and @gone.pdf."
     try:
         found = await reader.read(text)
     finally:
@@ -97,7 +97,8 @@ async def test_texts_are_context_pictures_and_scans_media(tmp_path: Path, monkey
         ("cat.png", "image/png", False),
     ]
     assert all(Path(media.path).parent == tmp_path / "media" / "typed" for media in found.media)
-    assert [problem.partition(":")[0] for problem in found.problems] == ["scan.pdf", "tool.bin"]
+    assert [problem.partition(":")[0] for problem in found.problems[1:]] == ["scan.pdf", "tool.bin"]
+    assert found.problems[0] == "There is no file gone.pdf here; your message has its name alone."
 
 
 async def test_a_question_on_the_command_line_brings_its_files_and_puts_them_where_tools_read(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import mimetypes
+import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -24,6 +25,8 @@ from nanobot.web.fetch.content import image_info
 
 #: Largest picture that is read, in bytes.
 _LARGEST = 50_000_000
+#: How the type of what is meant as a file begins, where a word with an `@` might be a person or a host.
+_DOCUMENT = ("text/", "image/", "application/pdf", "application/vnd")
 _NAMED = re.compile(r'(?:^|(?<=[\s(]))@(?:"([^"\n]+)"|([^\s"]+))')
 
 
@@ -56,6 +59,15 @@ def named_paths(text: str) -> Iterable[Path]:
                 if path.is_file():
                     yield path
                     break
+
+
+def missing_names(text: str) -> Iterable[str]:
+    """The names after `@` that are meant as files, and are none."""
+    for quoted, plain in _NAMED.findall(text):
+        name = quoted or plain.rstrip(".,;:!?)")
+        kind = "text/" if quoted else mimetypes.guess_type(name)[0] or ""
+        if kind.startswith(_DOCUMENT) and not os.path.lexists(typed_path(name)):
+            yield name
 
 
 def named(path: Path) -> str:
@@ -121,6 +133,8 @@ class FileReader:
     async def read(self, text: str) -> NamedFiles:
         """The files that `text` names. Never raises: what cannot be read is said in `problems`."""
         found = NamedFiles()
+        for name in missing_names(text):
+            found.problems.append(_("There is no file {file} here; your message has its name alone.", file=name))
         for path in dict.fromkeys(named_paths(text)):
             try:
                 await self._read(path, await self._place(path, found), found)
