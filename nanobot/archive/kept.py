@@ -1,7 +1,6 @@
 """What can be done with conversations that are kept: putting one into a file, and deleting one with all its traces."""
 
 import asyncio
-import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
@@ -173,19 +172,15 @@ def forget_lines(history: Path, said: frozenset[str]) -> None:
         entries = history.read_text(encoding="utf-8", errors="surrogateescape").split("\n# ")
     except OSError:
         return
-    words = {_digest(text) for text in said}
-    kept = [one for one in entries if _digest(_entry_text(one)) not in words]
+    words = {text.strip() for text in said}
+    kept = [one for one in entries if _entry_text(one) not in words]
     if len(kept) < len(entries):
         with suppress(OSError):
             replace_file(history, "\n# ".join(kept).encode("utf-8", "surrogateescape"))
 
 
 def _entry_text(entry: str) -> str:
-    return "\n".join(line[1:] for line in entry.split("\n") if line.startswith("+"))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()
+    return "\n".join(line[1:] for line in entry.split("\n") if line.startswith("+")).strip()
 
 
 def _gone(path: Path) -> bool:

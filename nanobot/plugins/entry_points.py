@@ -92,22 +92,17 @@ class Plugins:
 
     def tools(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for every tool; it raises `SkipTool` where that cannot be made."""
+        return {part.entry.name: partial(self._tool, part) for part in self.of("nanobot.tools")}
 
-        def factory(part: PluginPart) -> Callable[[], ToolLike]:
-            def make() -> ToolLike:
-                try:
-                    tool = self.make(part)
-                except UsageError as error:
-                    raise SkipTool(str(error)) from error
-                if not callable(getattr(tool, "call", None)):
-                    raise SkipTool(
-                        _("the plug-in {package} gave no tool under {name}", package=part.package, name=part.entry.name)
-                    )
-                return cast("ToolLike", tool)
-
-            return make
-
-        return {part.entry.name: factory(part) for part in self.of("nanobot.tools")}
+    def _tool(self, part: PluginPart) -> ToolLike:
+        try:
+            tool = self.make(part)
+        except UsageError as error:
+            raise SkipTool(str(error)) from error
+        if not callable(getattr(tool, "call", None)):
+            none = _("the plug-in {package} gave no tool under {name}", package=part.package, name=part.entry.name)
+            raise SkipTool(none)
+        return cast("ToolLike", tool)
 
     @property
     def providers(self) -> tuple[str, ...]:

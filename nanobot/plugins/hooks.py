@@ -40,7 +40,7 @@ class Hooks:
         async def run(tool: ToolLike, arguments: dict[str, object], context: ToolContext | None) -> ToolResult:
             told = _call(tool.name, arguments, context or ToolContext())
             if refused := await self._refused(tool.name, {"event": "beforeTool", **told}):
-                why = f"{refused.removesuffix('.')}"
+                why = refused.removesuffix(".")
                 # English: a model reads it
                 words = f"The call was not run: {why}. Find another way, or say what you could not do."
                 return error_result("denied", words, message=_("not run: {why}", why=why))

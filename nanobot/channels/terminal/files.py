@@ -25,8 +25,6 @@ from nanobot.web.fetch.content import image_info
 
 #: Largest picture that is read, in bytes.
 _LARGEST = 50_000_000
-#: How the type of what is meant as a file begins, where a word with an `@` might be a person or a host.
-_DOCUMENT = ("text/", "image/", "application/pdf", "application/vnd")
 _NAMED = re.compile(r'(?:^|(?<=[\s(]))@(?:"([^"\n]+)"|([^\s"]+))')
 
 
@@ -62,11 +60,11 @@ def named_paths(text: str) -> Iterable[Path]:
 
 
 def missing_names(text: str) -> Iterable[str]:
-    """The names after `@` that are meant as files, and are none."""
+    """The names after `@` that are none, and meant as files: a word with an `@` may be a person or a host."""
     for quoted, plain in _NAMED.findall(text):
         name = quoted or plain.rstrip(".,;:!?)")
-        kind = "text/" if quoted else mimetypes.guess_type(name)[0] or ""
-        if kind.startswith(_DOCUMENT) and not os.path.lexists(typed_path(name)):
+        known = quoted or mimetypes.guess_type(name)[0]
+        if known and not known.startswith("application/x-") and not os.path.lexists(typed_path(name)):
             yield name
 
 
