@@ -15,7 +15,7 @@ from nanobot.session.codec import decode, encode
 from nanobot.session.database import Clock, Database, Transaction, now, stamp
 from nanobot.session.window import first_kept
 from nanobot.utils.text import lasting_key
-from nanobot.utils.translation import _, listed, sentences
+from nanobot.utils.translation import _, listed
 
 #: Before everything that was ever kept.
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -155,8 +155,7 @@ class SessionStore:
         try:
             return await self.resume(key, resume)
         except StoreError as error:
-            inside = _("(That is a command inside `nanobot agent`.)")
-            raise UsageError(sentences(str(error), inside)) from error
+            raise UsageError(str(error).replace("/sessions", "`nanobot sessions`")) from error
 
     async def branch(
         self, parent: SessionInfo, title: str, *, before: int = 0, request: str = "", key: str = ""

@@ -155,7 +155,7 @@ async def test_continue_and_session_go_on_where_the_last_run_stopped(tmp_path: P
         assert "heron" in asked(server.requests[3])
         missing = await nanobot.run("-r", "nosuch", "-m", "x")
     assert (missing.code, missing.out) == (2, "")
-    assert "nosuch" in missing.err
+    assert missing.err == "nanobot: There is no session 'nosuch'. `nanobot sessions` lists them.\n"
 
 
 async def test_a_server_that_is_not_there_is_worth_another_try(tmp_path: Path) -> None:
