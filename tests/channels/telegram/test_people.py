@@ -107,6 +107,7 @@ async def test_the_owner_grants_and_takes_back_in_one_line_and_what_runs_then_en
     assert "is ended" in await rights.people("take Ann Miller exec", running)
     assert running.ended == [f"telegram:{FRIEND}"]
     assert (await house.gate.judge(incoming(FRIEND, "hello"))).granted == ("files",)
+    assert "nothing besides what every user may" in await rights.people("take ann files")
     assert "may not talk to me any more. What was running for them is ended" in await rights.people(
         "remove ann", running
     )

@@ -143,7 +143,7 @@ class Rights(Struct, frozen=True):
         had = set(person.granted)
         now = await self.access.grant(person, had | set(wanted) if action == "grant" else had - set(wanted))
         ended = await self._ended(person, running) if had - set(now.granted) else ""
-        can = listed(now.granted) or _("nothing besides search and pages")
+        can = listed(now.granted) or _("nothing besides what every user may")
         may = _("{name} may use {granted}, in their own chat with me.", name=now.name or now.id, granted=can)
         return sentences(may, ended)
 
