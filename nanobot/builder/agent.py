@@ -144,10 +144,8 @@ class Builder:
         found = not_counted(self.loaded, [*self.tools()] if config.tools.policy.rules else [])
         found += self.files.problems()
         if self.plugins is not None:
-            found += [
-                _("plugins.enabled: {name} is not used: {reason}", name=name, reason=why)
-                for name, why in self.plugins.problems.items()
-            ]
+            problems = self.plugins.problems.items()
+            found += [_("plugins.enabled: {name}: {reason}", name=name, reason=why) for name, why in problems]
         search = config.tools.web.search
         if search.provider not in {"auto", "duckduckgo"}:
             from nanobot.web.search.catalog import Catalog

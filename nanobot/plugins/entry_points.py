@@ -88,7 +88,8 @@ class Plugins:
             try:
                 yield part.entry.name, self.make(part, *more)
             except UsageError as error:
-                self.problems.setdefault(part.package, str(error))
+                why = _("{part} cannot be used: {why}", part=part.entry.name, why=error)
+                self.problems.setdefault(part.package, why)
 
     def tools(self) -> dict[str, Callable[[], ToolLike]]:
         """A factory for every tool; it raises `SkipTool` where that cannot be made."""

@@ -73,6 +73,7 @@ worse = {module}:broken
 gone = {module}:nowhere
 [nanobot.search]
 tiny = {module}:engine
+none = {module}:skipped
 [nanobot.providers]
 mine = {module}:provider
 [nanobot.channels]
@@ -133,13 +134,16 @@ async def test_a_plugins_tool_is_offered_with_its_settings_and_broken_ones_cost_
         assert {"read_file", "web_fetch"} <= set(bot.loop.registry.names)
 
 
-async def test_config_check_names_a_plugin_that_is_not_installed(tmp_path: Path) -> None:
+async def test_config_check_names_a_plugin_that_is_not_installed_and_what_of_another_cannot_be_used(
+    tmp_path: Path, package: str
+) -> None:
     path = tmp_path / "config.json"
-    path.write_text(json.dumps({"plugins": {"enabled": ["not-there"]}}))
+    path.write_text(json.dumps({"plugins": {"enabled": ["not-there", package]}}))
     path.chmod(0o600)
     env = {"HOME": str(tmp_path)}
     _, warned = await judged(load(path, env=env), Paths.resolve(env, path), env)
-    assert "plugins.enabled: not-there is not used: it is not installed beside nanobot." in warned
+    assert "plugins.enabled: not-there: it is not installed beside nanobot." in warned
+    assert f"plugins.enabled: {package.replace('_', '-')}: none cannot be used: nothing to greet" in warned
 
 
 async def test_an_engine_of_a_plugin_is_asked_before_all_others(tmp_path: Path, package: str) -> None:
