@@ -177,13 +177,13 @@ class Refusals:
     """Sends them itself: in the outbox they would keep answers waiting, and a code would stand in the store."""
 
     def __init__(self, sending: Sending) -> None:
-        self._calls, self._queues = sending.calls, sending.queues
+        self._sending = sending
         self._said: dict[str, deque[float]] = {}
         self._waiting = 0
 
     def may(self, chat: str) -> bool:
         """Whether a chat may get one more line now; then it counts as said."""
-        now = self._queues.clock.now()
+        now = self._sending.queues.clock.now()
         if len(self._said) > 1_000:
             self._said = {key: times for key, times in self._said.items() if now - times[-1] < WITHIN}
         times = self._said.setdefault(chat, deque(maxlen=MOST))
@@ -204,14 +204,11 @@ class Refusals:
             self._waiting -= 1
 
     async def _send(self, address: Address, text: str) -> None:
-        queue = self._queues.queue(address.chat)
-        for tried in range(_TRIES):
-            async with queue.permit("partial") as permit:  # whatever else there is to say in this chat goes first
-                permit.used()
-                outcome = await self._calls.show(address, screen_messages_of(text)[0])
+        for tried in range(_TRIES):  # whatever else there is to say in this chat goes first
+            outcome = await self._sending.show(address, screen_messages_of(text)[0], urgency="partial")
             if outcome not in {"not_sent", "flood"}:
                 return
-            await self._queues.clock.wait(asyncio.Event(), 2.0**tried)
+            await self._sending.queues.clock.wait(asyncio.Event(), 2.0**tried)
         logger.warning("a refusal for chat {} is left out: {}", address.chat, outcome)
 
 

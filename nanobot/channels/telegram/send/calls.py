@@ -1,15 +1,15 @@
 """The calls that show something, and what is done when Telegram refuses one: fewer entities, no reply, no topic."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Literal, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Literal
 
 from loguru import logger
 from msgspec import Struct
 from msgspec.structs import replace
 from telegram import InputFile, LinkPreviewOptions, ReplyParameters
-from telegram.constants import ChatAction
-from telegram.error import ChatMigrated, NetworkError, RetryAfter, TelegramError
+from telegram.error import ChatMigrated, RetryAfter, TelegramError
 
 from nanobot import jsonval
 from nanobot.bus.events import Address
@@ -17,7 +17,7 @@ from nanobot.channels.telegram.bot import DEPARTURE, Departure, TelegramLine
 from nanobot.channels.telegram.read.incoming import number_of
 from nanobot.channels.telegram.render.screen_messages import STATUS_PART, MessageSlot, ScreenMessage, Slots
 from nanobot.channels.telegram.send.errors import Trouble, classify, penalty_of
-from nanobot.channels.telegram.send.pacing import ChatQueues
+from nanobot.channels.telegram.send.pacing import ChatQueues, Urgency
 from nanobot.errors import StoreError
 from nanobot.session.ledger import Ledger
 from nanobot.session.rows import OutboxItem
@@ -28,7 +28,6 @@ UPLOAD_SECONDS = 180.0
 #: Nothing that stands in an answer makes Telegram fetch a page.
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 SendOutcome = Literal["shown", "later", "never"]
-T = TypeVar("T")
 Before = Callable[[], Awaitable[None]]
 
 
@@ -72,9 +71,9 @@ class Calls:
         """
         topic_failed = False  # Telegram sometimes does not know a topic for a moment: it gets a second try
         for _ in range(6):
-            seconds = UPLOAD_SECONDS if isinstance(content, Upload) else self._seconds
-            call = self._call(place, content, message_id, reply_to)
-            match outcome := await self._attempt(place.chat, call, seconds=seconds, before=before):
+            seconds = UPLOAD_SECONDS if isinstance(content, Upload) else 0
+            method, fields = _call(place, content, message_id, reply_to)
+            match outcome := await self._attempt(place.chat, method, fields, seconds=seconds, before=before):
                 case "same" | True:
                     return message_id
                 case "maybe_sent" if message_id:
@@ -93,72 +92,35 @@ class Calls:
                     return outcome
         return "refused"
 
-    async def delete(self, chat: str, message_id: int) -> bool | Trouble:
-        return await self._attempt(
-            chat, lambda to: self._line.bot.delete_message(to, message_id), seconds=self._seconds
-        )
+    async def delete(self, chat: str, message_id: int) -> int | Trouble:
+        return await self._attempt(chat, "deleteMessage", {"message_id": message_id})
 
-    async def typing(self, place: Address) -> bool | Trouble:
-        thread = int(place.thread) if place.thread else None
-        return await self._attempt(
-            place.chat,
-            lambda to: self._line.bot.send_chat_action(to, ChatAction.TYPING, message_thread_id=thread),
-            seconds=self._seconds,
-        )
+    async def typing(self, place: Address) -> int | Trouble:
+        return await self._attempt(place.chat, "sendChatAction", {"action": "typing", **_thread(place.thread)})
 
-    async def reachable(self, chat: str) -> bool:
+    async def reachable(self) -> bool:
         """Whether Telegram answers now. Shows nothing to anybody."""
-        outcome = await self._attempt(chat, lambda _to: self._line.call("getMe"), seconds=SHORT_SECONDS)
-        return not isinstance(outcome, str)
+        with suppress(TelegramError, TimeoutError):
+            async with asyncio.timeout(SHORT_SECONDS), self._line.places:
+                await self._line.call("getMe")
+                return True
+        return False
 
-    async def draft(self, place: Address, draft_id: int, screen: ScreenMessage) -> bool | Trouble:
+    async def draft(self, place: Address, draft_id: int, screen: ScreenMessage) -> int | Trouble:
         """Show text in a draft, which Telegram forgets after half a minute."""
-        thread = int(place.thread) if place.thread else None
-        return await self._attempt(
-            place.chat,
-            lambda to: self._line.bot.send_message_draft(
-                to, draft_id, screen.text, thread, entities=screen.wire, api_kwargs={"can_stop": True}
-            ),
-            seconds=self._seconds,
-        )
-
-    def _call(
-        self, place: Address, content: ScreenMessage | Upload, message_id: int, reply_to: int
-    ) -> Callable[[int], Awaitable[int]]:
-        """The call that shows it; the general topic of a forum wants no thread."""
-        text = content.text
-        thread = int(place.thread) if place.thread not in {"", "1"} else None
-        reply = ReplyParameters(reply_to) if reply_to else None
-        sent = {"disable_notification": content.silent, "message_thread_id": thread, "reply_parameters": reply}
-        if isinstance(content, Upload):
-            kind, file = "Photo" if content.photo else "Document", InputFile(content.data, filename=content.name)
-            fields = {kind.lower(): file, "caption": text or None, **sent}
-            return lambda to: self._shown(f"send{kind}", chat_id=to, **fields)
-        shown: dict[str, object] = {"text": text, "entities": content.wire, "reply_markup": content.keyboard}
-        shown["link_preview_options"] = _NO_PREVIEW
-        if message_id:
-            return lambda to: self._shown("editMessageText", chat_id=to, message_id=message_id, **shown)
-        shown |= sent
-        return lambda to: self._shown("sendMessage", chat_id=to, **shown)
-
-    async def _shown(self, method: str, **fields: object) -> int:
-        """The number of the message that shows it; True for one that stood there. Raises `TelegramError`."""
-        answer = await self._line.call(method, **fields)
-        number = answer is True or number_of(jsonval.obj(answer).get("message_id"))
-        if not number:
-            raise NetworkError("its answer names no message")  # English: the log alone has it
-        return number
+        shown = {"draft_id": draft_id, "text": screen.text, "entities": screen.wire, "can_stop": True}
+        return await self._attempt(place.chat, "sendMessageDraft", {**shown, **_thread(place.thread)})
 
     async def _attempt(
-        self, chat: str, call: Callable[[int], Awaitable[T]], *, seconds: float, before: Before | None = None
-    ) -> T | Trouble:
-        """One call; what it says about the chat is told to its queue."""
+        self, chat: str, method: str, fields: Mapping[str, object], *, seconds: float = 0, before: Before | None = None
+    ) -> int | Trouble:
+        """One call; the number of the message that it shows, or True. What it says of the chat is told to its queue."""
         queue = self._queues.queue(chat)
         departure = Departure(self._queues.pace.may_send, before)
         token = DEPARTURE.set(departure)
         try:
-            async with asyncio.timeout(seconds), self._line.places:
-                result = await call(int(self._queues.now_at(chat)))
+            async with asyncio.timeout(seconds or self._seconds), self._line.places:
+                answer = await self._line.call(method, chat_id=int(self._queues.now_at(chat)), **fields)
         except (TelegramError, TimeoutError) as error:
             if isinstance(error.__cause__, StoreError):  # of `before`
                 raise error.__cause__ from None
@@ -177,7 +139,26 @@ class Calls:
         finally:
             DEPARTURE.reset(token)
         queue.succeeded()
-        return result
+        return answer is True or number_of(jsonval.obj(answer).get("message_id")) or "maybe_sent"
+
+
+def _thread(thread: str) -> dict[str, object]:
+    return {"message_thread_id": int(thread)} if thread else {}
+
+
+def _call(
+    place: Address, content: ScreenMessage | Upload, message_id: int, reply_to: int
+) -> tuple[str, dict[str, object]]:
+    """The call that shows it; the general topic of a forum wants no thread."""
+    reply = {"reply_parameters": ReplyParameters(reply_to)} if reply_to else {}
+    thread = _thread("" if place.thread == "1" else place.thread)
+    sent = {"disable_notification": content.silent, **thread, **reply}
+    if isinstance(content, Upload):
+        kind, file = "Photo" if content.photo else "Document", InputFile(content.data, filename=content.name)
+        return f"send{kind}", {kind.lower(): file, "caption": content.text or None, **sent}
+    shown: dict[str, object] = {"text": content.text, "entities": content.wire, "reply_markup": content.keyboard}
+    shown["link_preview_options"] = _NO_PREVIEW
+    return ("editMessageText", {"message_id": message_id, **shown}) if message_id else ("sendMessage", shown | sent)
 
 
 class Sending(Struct, frozen=True):
@@ -188,6 +169,14 @@ class Sending(Struct, frozen=True):
     calls: Calls
     queues: ChatQueues
     slots: Slots
+
+    async def show(
+        self, address: Address, content: ScreenMessage | Upload, message_id: int = 0, urgency: Urgency = "command"
+    ) -> int | Trouble:
+        """`Calls.show`, once the queue of the chat lets it out."""
+        async with self.queues.queue(address.chat).permit(urgency) as permit:
+            permit.used()
+            return await self.calls.show(address, content, message_id)
 
     @classmethod
     def over(cls, line: TelegramLine, ledger: Ledger, channel: str, queues: ChatQueues) -> "Sending":

@@ -115,9 +115,7 @@ class TelegramOutbox:
 
     async def say_unkept(self, address: Address, text: str) -> bool:
         """Say a line that cannot be kept, without a second try; whether it has arrived."""
-        async with self.sending.queues.queue(address.chat).permit("command") as permit:
-            permit.used()
-            return isinstance(await self._calls.show(address, text_messages(text)[0].screen), int)
+        return isinstance(await self.sending.show(address, text_messages(text)[0].screen), int)
 
     async def put(self, items: tuple[OutboxItem, ...]) -> None:
         """Send messages that are not part of an answer, each once under its key. Raises `StoreError`."""
@@ -206,7 +204,7 @@ class TelegramOutbox:
                 raise StoreError("another worker sends it")  # English: the code alone sees it
 
         place = Address(CHANNEL, row.item.chat, row.item.thread)
-        if _unsure(row, slot) and not await calls.reachable(row.item.chat):
+        if _unsure(row, slot) and not await calls.reachable():
             return "not_sent"  # nothing is repeated on a network that is down
         outcome = await calls.show(place, content, slot.message_id, reply_to=reply_to, before=begin)
         if outcome in {"no_rights", "refused"} and (shown := slot.message_id):  # it may not be edited any more

@@ -118,9 +118,7 @@ class TelegramProgress:
             self._turns.pop(turn, None)
 
     async def _tell(self, address: Address, text: str) -> None:
-        async with self._sending.queues.queue(address.chat).permit("command") as permit:
-            permit.used()
-            await self._sending.calls.show(address, screen_messages_of(text)[0])
+        await self._sending.show(address, screen_messages_of(text)[0])
 
     async def _reply(self, address: Address, message: str) -> None:
         """Show the first reply of a command that takes long; the last one is the outbox's."""

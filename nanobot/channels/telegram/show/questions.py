@@ -13,7 +13,6 @@ from nanobot.channels.telegram.receive.callback_queries import CHOOSE
 from nanobot.channels.telegram.render.markdown import Entity, clean
 from nanobot.channels.telegram.render.screen_messages import ScreenMessage, utf16_length
 from nanobot.channels.telegram.send.calls import Sending, Upload
-from nanobot.channels.telegram.send.errors import Trouble
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import N_, _, _n, speak
 
@@ -178,7 +177,7 @@ class OpenQuestion:
         """
         pause = _PAUSE
         while not self.over.is_set():
-            outcome = await _put(sending, address, content, 0)
+            outcome = await sending.show(address, content)
             if isinstance(outcome, int):
                 return outcome
             if outcome not in _PASSING and sending.queues.queue(address.chat).group:
@@ -193,7 +192,7 @@ class OpenQuestion:
             await self._changed.wait()
             self._changed.clear()
             if not self.over.is_set():
-                await _put(sending, address, self._screen(group), message_id)
+                await sending.show(address, self._screen(group), message_id)
 
     @property
     def _whole(self) -> str:
@@ -215,13 +214,6 @@ class OpenQuestion:
 
 async def _close(sending: Sending, address: Address, screen: ScreenMessage, message_id: int) -> None:
     for _again in range(_TRIES if message_id else 0):
-        if isinstance(await _put(sending, address, screen, message_id), int):
+        if isinstance(await sending.show(address, screen, message_id), int):
             return
         await sending.queues.clock.wait(asyncio.Event(), _PAUSE)
-
-
-async def _put(sending: Sending, address: Address, content: ScreenMessage | Upload, message_id: int) -> int | Trouble:
-    """The id of the message that shows it now, or why it could not be shown."""
-    async with sending.queues.queue(address.chat).permit("command") as permit:
-        permit.used()
-        return await sending.calls.show(address, content, message_id)
