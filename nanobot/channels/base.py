@@ -12,6 +12,7 @@ from loguru import logger
 from msgspec import Struct
 
 from nanobot.bus.events import Address, ChatState, MessageBus, Sender, TurnFinished
+from nanobot.channels.citations import with_sources
 from nanobot.errors import ChannelError, NanobotError
 from nanobot.providers.base import ProviderInfo
 from nanobot.session.rows import OutboxItem
@@ -212,7 +213,5 @@ def terminal_lines(address: Address, key: str, text: str) -> tuple[OutboxItem, .
 
 def answer_text(finished: TurnFinished) -> str:
     """The end of a turn as one text: the answer, what is to be known with it, and what was done."""
-    sources = [f"[{one.number}] {one.title or one.url} <{one.url}>" for one in finished.sources if one.number]
-    done = [f"✓ {line}" for line in finished.receipts]
-    parts = (finished.text, *finished.notes, *finished.unbacked, finished.error, "\n".join(done), "  \n".join(sources))
-    return "\n\n".join(filter(None, parts))
+    done = "\n".join(f"✓ {line}" for line in finished.receipts)
+    return "\n\n".join(filter(None, (with_sources(finished), *finished.notes, finished.error, done)))

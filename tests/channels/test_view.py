@@ -16,6 +16,7 @@ from nanobot.bus.events import (
     TurnFinished,
     TurnStarted,
 )
+from nanobot.channels.base import answer_text
 from nanobot.channels.citations import NOT_OURS, source_line, sources_block, sources_list, with_sources
 from nanobot.channels.view import HintLine, TurnView, fold_hints, hint_text
 from nanobot.messages import Citation, StepRetried, TextDelta, ToolCall
@@ -157,3 +158,12 @@ def test_the_line_of_a_tool_has_the_signs_of_the_language_of_who_reads_it() -> N
     with speaking("zh"):
         assert hint_text(line) == "搜索“x {0}”（+1 −0、2 秒）：断了 {y}"
     assert hint_text(line) == "搜索“x {0}” (+1 −0, 2 s): 断了 {y}"
+
+
+def test_the_end_of_a_turn_as_one_text_has_its_doubts_the_sources_that_it_cites_and_what_was_done() -> None:
+    pages = (Source(1, "https://a.example/", "Tower", read=True), Source(2, "https://b.example/", "Unused"))
+    doubt = Citation(1, "https://a.example/", missing="12 m: not on [1]")
+    end = TurnFinished("completed", "12 m [1?].", sources=pages, citations=(doubt,), receipts=("wrote a.md",))
+    assert answer_text(end) == (
+        "12 m [1?].\n\n- ? 12 m: not on [1]\n\nSources\n\n- [1] Tower (https://a.example/)\n\n✓ wrote a.md"
+    )
