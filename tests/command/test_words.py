@@ -15,7 +15,7 @@ HABITS = """
 onboard | init | setup | doctor | help | version | update | upgrade | login | logout | models | sessions | history
 tools | mcp | skills | schedule | usage | cost | config | exit | quit | ? | chat | run | serve | start | auth | provider
 providers | channels | channels status | channels list | channels add | channels login | cron | cron list | cron add
-cron status | gateway status | gateway start | gateway stop | gateway restart | gateway install | gateway run
+cron status | gateway status | gateway start | gateway stop | gateway restart | gateway install | gateway run | restart
 plugins | plugins list | plugins install | pairing | pairing list | pairing approve | agents | agents list | agents add
 logs | logs --follow | reset | export | import | backup | restore | uninstall | models list | models set | auth login
 auth list | sessions list | skills list | memory status | tools list | model list | dashboard | tui | daemon start
