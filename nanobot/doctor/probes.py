@@ -256,7 +256,7 @@ async def try_updates(settings: TelegramSettings, *, ours: bool) -> Finding:
             return _delivered(jsonval.text(hook.get("last_error_message")), waiting)
         if not ours:
             try:
-                await line.look(_HOLD)
+                await line.call("getUpdates", _HOLD + 10.0, timeout=_HOLD, limit=1)  # which confirms none
             except Conflict:
                 fix = _("Stop the other one, or give one of them a bot of its own (@BotFather, /newbot).")
                 return Finding(_UPDATES, "bad", _("another program uses this token"), fix)

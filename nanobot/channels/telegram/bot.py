@@ -225,10 +225,6 @@ class TelegramLine:
         answer: object = await post(method, fields, read_timeout=seconds)
         return answer
 
-    async def look(self, hold: int) -> None:
-        """Wait `hold` seconds for updates and confirm none. Raises `TelegramError`: `Conflict` where others poll."""
-        await self.call("getUpdates", hold + 10.0, timeout=hold, limit=1)
-
     async def get_updates(self, offset: int | None) -> list[dict[str, object]]:
         """Wait for updates and return them as they came. Raises `TelegramError`.
 

@@ -6,6 +6,7 @@ points here; `screen_messages.py` turns them into UTF-16 units, which Telegram c
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -265,13 +266,14 @@ def _code(node: SyntaxTreeNode) -> Rendered:
 def normalise(entities: Sequence[Entity], text: str) -> tuple[Entity, ...]:
     """Entities as Telegram wants them: none empty or blank, other styles cut out of code, sorted, outer first."""
     code = sorted((e.offset, e.end) for e in entities if e.type in {"pre", "code"})
+    starts, ends = [low for low, _ in code], [high for _, high in code]
     kept: list[Entity] = []
     for entity in entities:
         if entity.type in {"pre", "code", "blockquote"}:
             kept.append(entity)
             continue
         start = entity.offset
-        for low, high in [span for span in code if span[0] < entity.end and span[1] > entity.offset]:
+        for low, high in code[bisect_right(ends, entity.offset) : bisect_left(starts, entity.end)]:
             kept.append(replace(entity, offset=start, length=max(0, low - start)))
             start = max(start, high)
         kept.append(replace(entity, offset=start, length=max(0, entity.end - start)))

@@ -4,7 +4,7 @@ Also which of them stand in a chat.
 """
 
 import uuid
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -87,35 +87,39 @@ def split(rendered: Rendered, limit: int = PART) -> tuple[ScreenMessage, ...]:
     """
     text = rendered.text
     units = [0, *accumulate(2 if char > "\uffff" else 1 for char in text)]
+    offsets = [entity.offset for entity in rendered.entities]
+    pre = [entity for entity in rendered.entities if entity.type == "pre"]
     parts: list[ScreenMessage] = []
-    start = 0
-    while (start := _skip_blank(text, start, rendered.entities)) < len(text):
+    near: list[Entity] = []  # those that begin before the end of the part and have not ended before it
+    start = known = 0
+    while (start := _skip_blank(text, start, pre)) < len(text):
         end = bisect_right(units, units[start] + limit) - 1
-        following = sorted(entity.offset for entity in rendered.entities if entity.end > start)
-        if len(following) > ENTITIES:
-            end = min(end, max(following[ENTITIES], start + 1))
+        found = bisect_left(offsets, end)
+        near = [entity for entity in (*near, *rendered.entities[known:found]) if entity.end > start]
+        known = max(known, found)
+        if len(near) > ENTITIES:
+            end = min(end, max(near[ENTITIES].offset, start + 1))
         if end < len(text):
-            end = _good_cut(rendered, start, max(end, start + 1))
-        part = _part(rendered, units, start, end)
+            end = _good_cut(text, near, start, max(end, start + 1))
+        part = _part(text, near, units, start, end)
         if part.text:
             parts.append(replace(part, silent=bool(parts)))
         start = end
     return tuple(parts)
 
 
-def _skip_blank(text: str, start: int, entities: Sequence[Entity]) -> int:
+def _skip_blank(text: str, start: int, pre: Sequence[Entity]) -> int:
     """Past newlines at the head of a part; the indentation of code stays."""
     while start < len(text) and text[start] == "\n":
         start += 1
-    inside = any(entity.type == "pre" and entity.offset <= start < entity.end for entity in entities)
+    inside = any(entity.offset <= start < entity.end for entity in pre)
     return start if inside else len(text) - len(text[start:].lstrip())
 
 
-def _good_cut(rendered: Rendered, start: int, end: int) -> int:
+def _good_cut(text: str, entities: Sequence[Entity], start: int, end: int) -> int:
     """The best place to cut in the last part of the window: between blocks, lines, sentences, words, characters."""
-    text = rendered.text
     least = start + (end - start) // 3
-    solid = [entity for entity in rendered.entities if entity.offset < end < entity.end or least < entity.end <= end]
+    solid = [entity for entity in entities if entity.offset < end < entity.end or least < entity.end <= end]
     pre = [entity for entity in solid if entity.type == "pre"]
     frozen = [entity for entity in solid if entity.type in {"text_link", "code"}]
     for mark in ("\n\n", "\n"):
@@ -144,13 +148,13 @@ def _last(text: str, mark: str, least: int, end: int, avoid: Sequence[Entity]) -
     return 0
 
 
-def _part(rendered: Rendered, units: list[int], start: int, end: int) -> ScreenMessage:
-    text = rendered.text[start:end].rstrip()
+def _part(whole: str, entities: Sequence[Entity], units: list[int], start: int, end: int) -> ScreenMessage:
+    text = whole[start:end].rstrip()
     stop = start + len(text)
     inside: list[Entity] = []
-    for entity in rendered.entities:
+    for entity in entities:
         low, high = max(entity.offset, start), min(entity.end, stop)
-        if low < high and rendered.text[low:high].strip():
+        if low < high and whole[low:high].strip():
             offset, length = units[low] - units[start], units[high] - units[low]
             inside.append(replace(entity, offset=offset, length=length))
     return ScreenMessage(text, tuple(inside[:ENTITIES]))

@@ -133,9 +133,6 @@ class TelegramProgress:
                 if sending.slots.closed(message) or not screens:
                     return
                 permit.used()
-                if not message:
-                    await sending.calls.show(address, screens[0])
-                    return
                 await send_part(sending, address, (message, 0), screens[0], sending.slots.slot(message, 0))
         finally:
             self._replies.pop(message, None)
