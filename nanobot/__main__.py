@@ -1,6 +1,7 @@
 """`python -m nanobot` and the `nanobot` command. Every Python 3 can read this module, so that an old one says so."""
 
 import os
+import signal
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -43,6 +44,10 @@ def mend_compiled() -> None:
     setattr(loader, "get_code", get_code)  # noqa: B010 - a method of the library is replaced
 
 
+# While modules are imported there is nothing to tell of Ctrl-C, which a program in the background does not hear at all.
+HEARD = signal.getsignal(signal.SIGINT)
+if HEARD is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 mend_compiled()
 
 from nanobot.cli.main import main as run  # noqa: E402 - it is what may have to be mended
@@ -50,6 +55,7 @@ from nanobot.cli.main import main as run  # noqa: E402 - it is what may have to 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    signal.signal(signal.SIGINT, HEARD)
     sys.exit(run())
 
 

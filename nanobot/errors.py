@@ -5,7 +5,8 @@
     NanobotError                  anything raised on purpose; its text is fit for a person
     ├── ConfigError               the configuration cannot be used: print every problem, exit 2
     ├── UsageError                the command line is wrong: print it, exit 2
-    │   └── QuestionOver          nobody asks this any more: its buttons go
+    │   ├── QuestionOver          nobody asks this any more: its buttons go
+    │   └── WrongAddress          a login waits on for the right one: it is asked for again
     ├── TemporaryError            the world is in the way and may not be tomorrow: exit 75
     ├── SkipTool                  a tool cannot be offered: leave it out, show the reason in /status
     ├── ProviderError             the only thing a language model provider raises
@@ -112,6 +113,10 @@ class UsageError(NanobotError):
 
 class QuestionOver(UsageError):
     """A question was answered already, or nobody asks it any more."""
+
+
+class WrongAddress(UsageError):
+    """This is not the address at which the browser of a login ends; the login waits on."""
 
 
 class TemporaryError(NanobotError):

@@ -46,7 +46,8 @@ class Thinking(Struct, frozen=True, tag_field="type", tag="thinking"):
 class Media(Struct, frozen=True, tag_field="type", tag="media"):
     """A file under the media folder; never base64. `mime` is its type, `size` is in bytes.
 
-    A PDF that is `inline` has no text: a model that reads PDF gets its bytes.
+    A PDF that is `inline` has no text: a model that reads PDF gets its bytes. `place` is where the tools for files
+    reach it, empty where they do not; a model is told of it beside the file.
     """
 
     path: str
@@ -54,6 +55,7 @@ class Media(Struct, frozen=True, tag_field="type", tag="media"):
     name: str = ""
     size: int = 0
     inline: bool = False
+    place: str = ""
 
 
 class ToolCall(Struct, frozen=True, tag_field="type", tag="tool_call"):

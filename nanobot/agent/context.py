@@ -395,7 +395,8 @@ def without_pictures(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 def _gone(media: Media) -> str:
     name = strip_unsafe(media.name) or media.mime
-    return f"[{name} was here. It is not shown any more, because the conversation has no room for it.]"
+    place = f" It is in your files as {media.place}." if media.place else ""
+    return f"[{name} was here. It is not shown any more, because the conversation has no room for it.{place}]"
 
 
 def _cut(message: Message, width: int) -> Message:

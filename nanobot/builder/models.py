@@ -72,6 +72,7 @@ class Models:
             text = _('agents.defaults.modelPreset names "{name}", which modelPresets does not have.', name=wanted)
             raise UsageError(sentences(text, hint))
         usual = "auto" if "/" in model and vendor_of(model.partition("/")[0]) else defaults.provider
+        usual = "lookup" if model.casefold() == "lookup" else usual
         fallbacks = preset.fallback_models if preset and preset.fallback_models else defaults.fallback_models
         return ChoiceRequest(
             model=preset.model if preset else model or defaults.model,

@@ -106,9 +106,8 @@ async def _with_files(question: UserPrompt, setup: Setup) -> UserPrompt:
         await tools.aclose()
     for problem in found.problems:
         warn(problem)
-    context = "\n\n".join(filter(None, (question.context, found.context)))
-    text = "\n\n".join(filter(None, (question.text, found.notes)))
-    return replace(question, text=text, context=context, media=tuple(found.media))
+    context = (question.context, found.context)
+    return replace(question, context="\n\n".join(filter(None, context)), media=tuple(found.media))
 
 
 async def _run(

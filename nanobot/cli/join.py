@@ -62,16 +62,12 @@ async def _join(args: argparse.Namespace, setup: Setup, *, asks: bool) -> Gatewa
     if setup.project is not None:
         note(_(_PROJECT, folder=setup.project.folder, held=listed(setup.project.holds)))
         return None
+    known = (PROTOCOL, __version__, str(setup.paths.config), args.session or "", args.go_on, asks, args.model or "")
     try:
-        link = await GatewayLink.open(setup.paths.socket, _hello(args, setup, asks=asks))
+        link = await GatewayLink.open(setup.paths.socket, HelloLine(*known, language()))
     except Refused as error:
         note(_(_REFUSED, reason=error))
         return None
-    if link is not None and link.foreign:
-        note(_(_FOREIGN, version=link.foreign, own=__version__))
+    if link is not None and link.welcome.version != __version__:
+        note(_(_FOREIGN, version=link.welcome.version, own=__version__))
     return link
-
-
-def _hello(args: argparse.Namespace, setup: Setup, *, asks: bool) -> HelloLine:
-    file, session = str(setup.paths.config), args.session or ""
-    return HelloLine(PROTOCOL, __version__, file, session, args.go_on, asks, args.model or "", language())

@@ -8,6 +8,7 @@ import sys
 import traceback
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TextIO
 
@@ -18,8 +19,21 @@ from nanobot.errors import ConfigError, NanobotError, ProviderError, TemporaryEr
 from nanobot.utils.text import printable
 from nanobot.utils.translation import N_, _, settle
 
-#: Objects made before a first collection of a long run.
-_COLLECT_AFTER = 50_000
+#: Objects made before a first collection of a long run, and the number of standard error.
+_COLLECT_AFTER, _STDERR = 50_000, 2
+
+
+class _Aside(io.TextIOWrapper):
+    """Standard error: what cannot be said there, as on a full disk, keeps no answer from standard output."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            return super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            super().flush()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,6 +70,9 @@ def _open_streams() -> None:
             setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8", closefd=False))
         elif mode == "w" and isinstance(getattr(stream, "buffer", None), io.RawIOBase):
             setattr(sys, name, os.fdopen(stream.fileno(), mode, 1, stream.encoding, closefd=False))
+    if isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr.fileno() == _STDERR:
+        raw = io.FileIO(_STDERR, "w", closefd=False)
+        sys.stderr = _Aside(io.BufferedWriter(raw), sys.stderr.encoding, line_buffering=True)
 
 
 def _left(arguments: Sequence[str]) -> int:
@@ -154,7 +171,7 @@ def _of_a_place(error: BaseException) -> str:
 def _in_printing(error: OSError) -> bool:
     """True where what is printed could not be: of more than a buffer holds, a stream keeps nothing to try again."""
     last = traceback.extract_tb(error.__traceback__)[-1].filename
-    return error.filename is None and os.path.dirname(last) == os.path.dirname(__file__)  # noqa: PTH120
+    return error.filename is None and last.startswith(os.path.dirname(__file__))  # noqa: PTH120
 
 
 def _writable(stream: TextIO) -> bool:

@@ -102,7 +102,7 @@ async def _status(ctx: CommandContext) -> None:
     await ctx.reply(first)
     if not ctx.for_owner_alone:
         return
-    full = await ctx.control.status_full(ctx.key)
+    full = await ctx.control.status(ctx.key, everything=True, ask=True)
     if full != first:
         await ctx.reply(full)
 

@@ -54,8 +54,9 @@ class TurnControl(Protocol):
     def permissions(self) -> Permissions:
         """What people have allowed for good."""
 
-    async def status(self, session_key: str, *, everything: bool) -> str:
-        """The /status text that is known at once; without `everything`, of this chat alone."""
+    async def status(self, session_key: str, *, everything: bool, ask: bool = False) -> str:
+        """The /status text that is known at once, or with the slow parts (`ask`); without `everything`, of this chat
+        alone."""
 
     async def searches(self, *, ask: bool) -> str:
         """What is left of the allowance of every search engine, as Markdown: as it is known, or as they say now."""
@@ -67,9 +68,6 @@ class TurnControl(Protocol):
     async def estimate(self, message: InboundMessage, pages: int, requests: int) -> str:
         """About what it costs the person to have so many pages read and to make so many requests beside, with the model
         of this chat: to be said before such work is begun."""
-
-    async def status_full(self, session_key: str) -> str:
-        """The whole /status text with the slow parts filled in."""
 
     def provider(self, session_key: str) -> ProviderInfo: ...
 

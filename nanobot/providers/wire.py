@@ -315,6 +315,8 @@ def readable(parts: Iterable[UserPart], able: Capabilities) -> list[tuple[str, s
             result.append(("pdf" if part.mime == PDF_TYPE else "image", data, part.mime))
         else:
             result.append(("text", _note(part, vision=able.vision), ""))
+        if isinstance(part, Media) and part.place:
+            result.append(("text", f"[It is in your files as {part.place}]", ""))  # English: a model reads it
     return result
 
 

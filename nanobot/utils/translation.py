@@ -14,7 +14,7 @@ import functools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
@@ -112,7 +112,15 @@ def _(message: str, /, **values: object) -> str:
     """`message` in the language of whoever reads it, with the values in its braces."""
     code = language()
     said = message if code == ENGLISH or not message else _catalogue(code).get(message, message)
-    return said.format(**values) if values else said
+    return _filled(said, message, values) if values else said
+
+
+def _filled(said: str, message: str, values: Mapping[str, object]) -> str:
+    """What is said with the values in its braces; in English where a damaged catalogue has others."""
+    try:
+        return said.format(**values)
+    except (LookupError, ValueError, AttributeError):
+        return message.format(**values)
 
 
 class Later(str):
@@ -140,7 +148,7 @@ def _n(one: str, many: str, number: int, /, **values: object) -> str:
     code, said = language(), one if number == 1 else many
     if code != ENGLISH:  # Chinese has one form
         said = _catalogue(code).get(f"{one}\0{many}", said)
-    return said.format(number=number, **values)
+    return _filled(said, many, {"number": number, **values})
 
 
 def yes_or_no(answer: str) -> Literal["yes", "always", "no", ""]:
@@ -224,7 +232,8 @@ def folder() -> "Path":
 def _catalogue(code: str) -> Mapping[str, str]:
     entries: dict[str, str] = {}
     for path in sorted((folder() / CATALOGUES[code] / "LC_MESSAGES").glob("*.po")):
-        entries |= {key: said for key, said in read(path.read_text(encoding="utf-8")).items() if said}
+        with suppress(OSError, ValueError):  # of a damaged one the sentences are English
+            entries |= {key: said for key, said in read(path.read_text(encoding="utf-8")).items() if said}
     return entries
 
 

@@ -143,7 +143,7 @@ async def test_M12_status_shows_what_is_known_at_once_and_what_was_asked_later(
         first = await app.loop.status("local:direct")
         assert "- 🔍 Web Search: tavily · Usage: this provider does not tell · Counted here: 0 today" in first
         apis.always("tavily", "unavailable")
-        assert "unavailable (Tavily answered with status 503" in await app.loop.status_full("local:direct")
+        assert "unavailable (Tavily answered with status 503" in await app.loop.status("local:direct", ask=True)
     assert (tmp_path / "usage.db").exists()
 
 

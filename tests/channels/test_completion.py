@@ -1,5 +1,6 @@
 """What the line being typed completes, and the files that it names with `@`."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,8 @@ async def test_texts_are_context_pictures_and_scans_media(tmp_path: Path, monkey
     Path("tool.bin").write_bytes(bytes(range(256)) * 9)
     reader = FileReader(tmp_path / "media", nowhere)
     text = 'read @notes.md, @"my plan.pdf" (@scan.pdf), @cat.png, @fake.png and @tool.bin; ask me@notes.md or @nobody'
-    text += f" @~nobody-here/x @{'n' * 300} and @gone.pdf."
+    text += f" @~nobody-here/x @{'n' * 300} @types/node @app.route(/) and @gone.pdf. "
+    text += '\u770b\u770b@no/such/\u62a5\u544a.pdf\uff0c\u8c22\u8c22 @./gone @"not there" @.'
     try:
         found = await reader.read(text)
     finally:
@@ -97,8 +99,23 @@ async def test_texts_are_context_pictures_and_scans_media(tmp_path: Path, monkey
         ("cat.png", "image/png", False),
     ]
     assert all(Path(media.path).parent == tmp_path / "media" / "typed" for media in found.media)
-    assert [problem.partition(":")[0] for problem in found.problems[1:]] == ["scan.pdf", "tool.bin"]
-    assert found.problems[0] == "There is no file gone.pdf here; your message has its name alone."
+    gone = ("gone.pdf", "no/such/\u62a5\u544a.pdf", "gone", "not there")
+    assert [re.split(":|;", problem)[0] for problem in found.problems] == [
+        "scan.pdf",
+        "tool.bin",
+        *(f"There is no file {name} here" for name in gone),
+    ]
+
+
+async def test_a_picture_tells_the_model_where_it_is_and_leaves_what_was_typed_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "cat.png").write_bytes(png(2, 2))
+    async with modelled(tmp_path, "A cat.", "Still.") as (at, server):
+        await at.run(f"What is this? @{tmp_path / 'cat.png'}")
+        assert "is in your files as inbox/cat.png" in server.requests[0].raw.decode()
+        listed = (await at.run("sessions", "list", "--all")).out
+        assert "What is this?" in listed
+        assert "in your files" not in listed
+        assert (await at.run(f"And @{tmp_path}/gone.png")).err.count("There is no file") == 1
 
 
 async def test_a_question_on_the_command_line_brings_its_files_and_puts_them_where_tools_read(tmp_path: Path) -> None:

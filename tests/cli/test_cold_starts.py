@@ -1,7 +1,9 @@
 """What tests start is mostly forked from a process that has imported everything: it says what a cold start says."""
 
 import asyncio
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -78,3 +80,21 @@ def test_where_the_process_that_forks_ends_at_its_start_each_test_says_why(tmp_p
     assert (
         ran.stdout.split("\n\n")[:2] == ["the process that forks for the tests has ended: broken at its start"] * 2
     ), ran.stderr
+
+
+async def test_ctrl_c_while_the_program_is_imported_ends_it_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class Pressed:\n"
+        "    @staticmethod\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        "        if name == 'nanobot.cli.main':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Pressed)\n",
+        encoding="utf-8",
+    )
+    nanobot = program(tmp_path)
+    ran = await nanobot.run(
+        "--version", env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}"}, cold=True
+    )
+    assert (ran.code, ran.out, ran.err) == (-signal.SIGINT, "", "")

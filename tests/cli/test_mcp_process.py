@@ -1,9 +1,12 @@
 """`nanobot mcp` and `/mcp` in the program as a person starts it, with the SDK's own server as a program."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
+from tests.agent.tools.test_mcp_programs import private_server, visit
+from tests.channels.pseudo_terminal import PseudoTerminal
 from tests.cli.harness import Program, known_tools, modelled, program
 
 ROOT = Path(__file__).parents[2]
@@ -59,3 +62,22 @@ async def test_U45_resources_are_read_and_prompts_used_where_the_owner_allows_it
     assert "Say hello to Ann." in said
     assert "<outside id=" in said
     assert "mcp_real_resources" in json.dumps(model.requests[0].body["tools"])
+
+
+async def test_U45_a_wrong_address_is_told_and_the_login_waits_for_the_right_one(tmp_path: Path) -> None:
+    with private_server(seconds=3600) as (url, _):
+        home = program(tmp_path, None, tools={"mcpServers": {"one": {"url": url}}})
+        with PseudoTerminal(home.command("mcp", "login", "one"), env=home.env, columns=400) as terminal:
+            await terminal.until("Then paste the address here")
+            link = re.search(r"http://\S+authorize\S+", terminal.text())
+            assert link is not None, terminal.text()
+            back = await visit(link[0])
+            for wrong in ("", "https://example.org/", back.replace("state=", "state=x")):
+                terminal.press(f"{wrong}\r")
+            await terminal.until(lambda: terminal.text().count("not the answer to the link") == 3)
+            await terminal.answers(f"{back}\r", "Logged in. one: 1 tool.")
+            assert await terminal.wait() == 0
+        with PseudoTerminal(home.command("mcp", "login", "one"), env=home.env, columns=400) as terminal:
+            await terminal.answers("", "Then paste the address here")
+            terminal.press("\x04")
+            assert await terminal.wait() == 2

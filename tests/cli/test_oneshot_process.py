@@ -216,7 +216,15 @@ async def test_a_process_without_standard_streams_answers_all_the_same(tmp_path:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only some systems have a device that is always full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
-    ("arguments", "words"), [(["-m", "hi"], 1), (["-m", "hi"], 9_000), (["-m", "hi", "--json"], 9_000), (["--help"], 1)]
+    ("arguments", "words"),
+    [
+        (["-m", "hi"], 1),
+        (["-m", "hi"], 9_000),
+        (["-m", "hi", "--json"], 9_000),
+        (["--help"], 1),
+        (["help", "telegram"], 1),
+        (["completion", "bash"], 1),
+    ],
 )
 async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
     tmp_path: Path, arguments: list[str], words: int, unbuffered: str
@@ -237,6 +245,18 @@ async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
     )
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only some systems have a device that is always full")
+async def test_where_nothing_can_be_said_beside_it_the_answer_is_there_all_the_same(tmp_path: Path) -> None:
+    async with modelled(tmp_path, Reply("Look.", Call("nanobot_docs", {"query": "x"})), "Here it is.") as (nanobot, _):
+        with Path("/dev/full").open("wb") as full:
+            process = await asyncio.create_subprocess_exec(
+                *nanobot.command("-m", "see @gone.md"), stdin=-3, stdout=-1, stderr=full, env=nanobot.env
+            )
+        out, _err = await asyncio.wait_for(process.communicate(), 120)
+    assert process.returncode == 0
+    assert out.startswith(b"Here it is.\n")
+
+
 @table(
     "arguments words",
     (["agent"], "no message"),
@@ -247,12 +267,26 @@ async def test_output_that_cannot_be_written_is_one_sentence_and_exit_code_1(
     (["-m", "x", "--timeout", "soon"], "soon"),
     (["-m", "x", "--json", "--stream-json"], "not allowed"),
     (["--config", "/nowhere/config.json", "-m", "x"], "/nowhere/config.json"),
+    (["-r", "zzz", "-m", "x", "--model", "lookup"], "There is no session 'zzz'. `nanobot sessions` lists them"),
 )
 async def test_wrong_usage_is_a_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], words: str) -> None:
     ran = await program(tmp_path).run(*arguments)
     assert (ran.code, ran.out) == (2, "")
     assert words in ran.err
     assert "Traceback" not in ran.err
+
+
+async def test_status_tells_where_things_are_also_when_no_model_can_answer_and_lookup_can_be_named(
+    tmp_path: Path,
+) -> None:
+    nanobot = program(tmp_path, None, agents={"defaults": {"model": "gpt-x", "provider": "openai"}})
+    ran = await nanobot.run("status")
+    assert (ran.code, ran.err) == (2, "")
+    assert "- It would not start: OpenAI needs a key" in ran.out
+    assert f"- Log: {nanobot.home}" in ran.out
+    ran = await nanobot.run("--model", "lookup", "-m", "How do I connect Telegram?")
+    assert ran.code == 0, ran.err
+    assert "@BotFather" in ran.out
 
 
 async def test_a_broken_configuration_names_the_line(tmp_path: Path) -> None:

@@ -121,11 +121,8 @@ class Control:
         self.asked.append(f"approve {session_key} {key} {choice}{text and f' {text}'}{' anywhere' * anywhere}")
         return "Answered."
 
-    async def status(self, session_key: str, *, everything: bool) -> str:
+    async def status(self, session_key: str, *, everything: bool, ask: bool = False) -> str:
         return f"status of {session_key}{'' if everything else ' alone'}"
-
-    async def status_full(self, session_key: str) -> str:
-        return f"status of {session_key}"
 
     async def estimate(self, message: InboundMessage, pages: int, requests: int) -> str:
         info = self.provider(message.address.key)

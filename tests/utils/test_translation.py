@@ -1,6 +1,11 @@
 """The language of the fixed sentences: which one is meant, and what stands in it."""
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +89,20 @@ def test_a_catalogue_is_read_as_gettext_writes_it() -> None:
         "two\nlines": "\u4e24\u884c",
         '{number} "file"\0{number} files': "{number} \u4e2a\u6587\u4ef6",
     }
+
+
+def test_of_a_damaged_catalogue_the_sentences_are_english_and_those_of_the_others_are_not(tmp_path: Path) -> None:
+    shutil.copytree(translation.folder().parent, tmp_path / "nanobot", ignore=shutil.ignore_patterns("__pycache__"))
+    catalogues = tmp_path / "nanobot" / "locale" / "zh_CN" / "LC_MESSAGES"
+    damaged = catalogues.joinpath("cli.po").read_bytes()
+    wrong = 'msgid "There is no command {word!r}. {instead}"\nmsgstr "{wort} {0.x} {"\n'
+    env = {**os.environ, "LANG": "zh_CN.UTF-8", "LC_ALL": "", "LANGUAGE": "", "NANOBOT_HOME": str(tmp_path / "home")}
+    for made in (b"\xff" + damaged, damaged + b'\nmsgid "a\\qb"\nmsgstr ""\n', wrong.encode()):
+        catalogues.joinpath("cli.po").write_bytes(made)
+        words = [sys.executable, "-m", "nanobot", "reset"]
+        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", check=False)
+        assert (done.returncode, done.stdout) == (2, ""), done
+        assert "There is no command 'reset'. \u5728\u5bf9\u8bdd\u4e2d" in done.stderr
 
 
 @table(

@@ -351,14 +351,9 @@ class ChatControl:
         """Let /status show one more line, such as the health of a channel; an empty one is left out."""
         self._report.facts.append(fact)
 
-    async def status(self, session_key: str, *, everything: bool = True) -> str:
-        chat = self._chat(session_key)
-        if not everything:
-            return await self._report.text(chat)
-        return await self._report.full(chat, self.tools(key=session_key), ask=False)
-
-    async def status_full(self, session_key: str) -> str:
-        return await self._report.full(self._chat(session_key), self.tools(key=session_key), ask=True)
+    async def status(self, session_key: str, *, everything: bool = True, ask: bool = False) -> str:
+        tools = self.tools(key=session_key) if everything else None
+        return await self._report.text(self._chat(session_key), tools, ask=ask)
 
     async def searches(self, *, ask: bool) -> str:
         return await self._report.searches(ask=ask)

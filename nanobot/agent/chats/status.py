@@ -34,16 +34,16 @@ class StatusReport:
         self._started = time.monotonic()
         self.facts: list[Callable[[], str]] = []
 
-    async def text(self, chat: Chat) -> str:
-        """What is about one chat alone, which anybody there may know."""
-        return "\n".join(await self._of_chat(chat))
-
-    async def full(self, chat: Chat, tools: Offered, *, ask: bool) -> str:
-        """All of it, for the owner. The search service is asked where `ask` is True; that may take a while."""
-        search = await self.searches(ask=ask)
-        if not (search or ask):
-            search = _("Search: asking the service…")
-        return "\n".join([*await self._of_chat(chat), *await self._of_all_chats(chat, tools, search)])
+    async def text(self, chat: Chat, tools: Offered | None = None, *, ask: bool = False) -> str:
+        """What is about one chat alone, which anybody there may know; with the tools all of it, for the owner. The
+        search service is asked where `ask` is True; that may take a while."""
+        lines = await self._of_chat(chat)
+        if tools is not None:
+            search = await self.searches(ask=ask)
+            if not (search or ask):
+                search = _("Search: asking the service…")
+            lines += await self._of_all_chats(chat, tools, search)
+        return "\n".join(lines)
 
     async def searches(self, *, ask: bool) -> str:
         """What searches have used up, as Markdown; what is known of it at once, or what the service says now."""

@@ -6,7 +6,6 @@ from itertools import count
 from pathlib import Path
 from typing import Self
 
-from nanobot import __version__
 from nanobot.bus.events import TERMINAL, InboundMessage, MessageBus, OutboundMessage, TurnFinished
 from nanobot.channels.base import CallResult, TerminalCall, WithdrawCall
 from nanobot.channels.socket import wire
@@ -64,11 +63,6 @@ class GatewayLink:
     @property
     def commands(self) -> Sequence[wire.CommandLine]:
         return self.welcome.commands
-
-    @property
-    def foreign(self) -> str:
-        """The version of the gateway, where it is not that of this program."""
-        return self.welcome.version if self.welcome.version != __version__ else ""
 
     async def run(self) -> None:
         """Carry messages and events until the gateway ends; its end is that of the turn that ran here."""

@@ -387,7 +387,6 @@ class TerminalChannel:
         found, here, key = await self._files.read(text), self._agent.address, key or uuid.uuid4().hex
         for problem in found.problems:
             await self._agent.bus.publish_outbound(OutboundMessage(here, Notice(problem, level="warning")))
-        text = "\n\n".join(filter(None, (text, found.notes)))
         message = InboundMessage(here, PERSON, text, tuple(found.media), key, found.context, direct=True)
         await self._agent.bus.publish_inbound(message)
 

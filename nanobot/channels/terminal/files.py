@@ -2,7 +2,6 @@
 
 import asyncio
 import mimetypes
-import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -25,47 +24,37 @@ from nanobot.web.fetch.content import image_info
 
 #: Largest picture that is read, in bytes.
 _LARGEST = 50_000_000
-_NAMED = re.compile(r'(?:^|(?<=[\s(]))@(?:"([^"\n]+)"|([^\s"]+))')
+#: What stands before a name: an address has letters there. Signs of other scripts are written without blanks.
+BEFORE_NAME = r"(?:^|(?<=[\s(\u0080-\U0010ffff]))@"
+_NAMED = re.compile(BEFORE_NAME + r'(?:"([^"\n]+)"|([^\s"]+))')
+#: What may follow a name without a blank.
+_BEHIND_NAME = re.compile(r"[.,;:!?)]+$|[，。；：！？）、].*")
 
 
 class NamedFiles(Struct):
-    """What the files of a message hold: texts as context from outside, pictures and scans as media.
-
-    `places` tell beside what was typed where pictures are.
-    """
+    """What the files of a message hold: texts as context from outside, pictures and scans as media."""
 
     texts: list[str] = []
     media: list[Media] = []
     problems: list[str] = []
-    places: list[str] = []
 
     @property
     def context(self) -> str:
         return "\n\n".join(self.texts)
 
-    @property
-    def notes(self) -> str:
-        return "\n".join(self.places)
-
 
 def named_paths(text: str) -> Iterable[Path]:
-    """The files that exist under the names after `@`; other words with an `@` stay words."""
+    """What is there under the names after `@`, and what is not there and is meant as a file: a word with an `@` may be
+    a person or a host."""
     for quoted, plain in _NAMED.findall(text):
-        for name in (quoted,) if quoted else (plain, plain.rstrip(".,;:!?)")):
-            path = typed_path(name)
-            with suppress(OSError):  # a word may be longer than any name
-                if path.is_file():
-                    yield path
-                    break
-
-
-def missing_names(text: str) -> Iterable[str]:
-    """The names after `@` that are none, and meant as files: a word with an `@` may be a person or a host."""
-    for quoted, plain in _NAMED.findall(text):
-        name = quoted or plain.rstrip(".,;:!?)")
-        known = quoted or mimetypes.guess_type(name)[0]
-        if known and not known.startswith("application/x-") and not os.path.lexists(typed_path(name)):
-            yield name
+        bare = _BEHIND_NAME.sub("", plain)
+        names = (quoted,) if quoted else (plain, bare)
+        with suppress(OSError):  # a word may be longer than any name
+            there = next((path for name in names if (path := typed_path(name)).exists()), None)
+            kind = mimetypes.guess_type(bare)[0] or "application/x-"
+            meant = quoted or bare.startswith(("/", "./", "../", "~/")) or not kind.startswith("application/x-")
+            if there is not None or meant:
+                yield there or typed_path(names[-1])
 
 
 def named(path: Path) -> str:
@@ -131,11 +120,14 @@ class FileReader:
     async def read(self, text: str) -> NamedFiles:
         """The files that `text` names. Never raises: what cannot be read is said in `problems`."""
         found = NamedFiles()
-        for name in missing_names(text):
-            found.problems.append(_("There is no file {file} here; your message has its name alone.", file=name))
         for path in dict.fromkeys(named_paths(text)):
             try:
-                await self._read(path, await self._place(path, found), found)
+                if path.is_file():
+                    await self._read(path, await self._place(path, found), found)
+                elif not path.exists():
+                    found.problems.append(
+                        _("There is no file {file} here; your message has its name alone.", file=path)
+                    )
             except OSError as error:
                 why = error.strerror or error
                 found.problems.append(_("{file} cannot be read: {problem}.", file=path, problem=why))
@@ -151,15 +143,14 @@ class FileReader:
             return ""
 
     async def _read(self, path: Path, place: str, found: NamedFiles) -> None:
-        # English: a model reads it
-        where = [f"The file {path.name} is in your files as {place}"] if place else []
         size = (await asyncio.to_thread(path.stat)).st_size
         if size <= _LARGEST and (picture := await asyncio.to_thread(_picture_type, path)):
-            found.media.append(await asyncio.to_thread(self._copy, path, picture, inline=False))
-            found.places += [f"[{one}]" for one in where]
+            found.media.append(await asyncio.to_thread(self._copy, path, picture, place))
             return
         mime = mimetypes.guess_type(path.name)[0] or ""
         text = mime if mime.startswith("text/") else "application/octet-stream"
+        # English: a model reads it
+        where = [f"The file {path.name} is in your files as {place}"] if place else []
         read = await self._documents.read(Media(str(path), text, path.name, size))
         if read.text:
             # English: a model reads it
@@ -169,11 +160,11 @@ class FileReader:
         found.texts += [*where, f"The file {path.name}: {read.problem}."]
         found.problems.append(_("{file}: {problem}.", file=path, problem=read.problem))
         if read.scan:
-            found.media.append(await asyncio.to_thread(self._copy, path, "application/pdf", inline=True))
+            found.media.append(replace(await asyncio.to_thread(self._copy, path, "application/pdf"), inline=True))
 
-    def _copy(self, path: Path, mime: str, *, inline: bool) -> Media:
+    def _copy(self, path: Path, mime: str, place: str = "") -> Media:
         kept = keep_media(self._folder / "typed", path.read_bytes(), mime, name=path.name, ending=path.suffix)
-        return replace(kept, inline=inline)
+        return replace(kept, place=place)
 
 
 def _picture_type(path: Path) -> str:

@@ -17,7 +17,7 @@ from prompt_toolkit.keys import Keys
 
 from nanobot.channels.base import CommandSummary
 from nanobot.channels.terminal.channel import TerminalChannel
-from nanobot.channels.terminal.files import dropped_file
+from nanobot.channels.terminal.files import BEFORE_NAME, dropped_file
 from nanobot.channels.terminal.questions import KEYS
 from nanobot.utils.logs import scrub
 from nanobot.utils.text import printable
@@ -34,7 +34,7 @@ SHIFT_ENTER = Keys.F24
 ANSI_SEQUENCES.update({"\x1b[13;2u": SHIFT_ENTER, "\x1b[27;2;13~": SHIFT_ENTER})
 
 #: What is typed of a name after `@`, quoted or not, up to the cursor.
-_TYPED = re.compile(r'(?:^|(?<=[\s(]))@("[^"\n]*|[^\s"]*)$')
+_TYPED = re.compile(BEFORE_NAME + r'("[^"\n]*|[^\s"]*)$')
 
 
 def bindings(channel: TerminalChannel, pastes: "Pastes") -> KeyBindings:

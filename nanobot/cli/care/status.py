@@ -10,12 +10,13 @@ from nanobot.builder.values import health_file
 from nanobot.bus.events import TERMINAL
 from nanobot.cli.agent_command import Setup, set_up
 from nanobot.cli.commands.home import show
-from nanobot.cli.options import FAILED
+from nanobot.cli.options import FAILED, USAGE
 from nanobot.cli.terminal import say
 from nanobot.config.loader import load
 from nanobot.config.paths import Paths
 from nanobot.config.schema_tools import ToolsConfig
 from nanobot.doctor.gateway import gateway, told_in_status
+from nanobot.errors import NanobotError
 from nanobot.security.sandbox import Reason, choose
 from nanobot.utils.translation import _
 
@@ -28,9 +29,9 @@ def run_status(args: argparse.Namespace) -> int:
     if args.healthy:
         return _healthy(args)
     setup = set_up(args, os.environ)
-    text = asyncio.run(_text(setup))
+    text, code = asyncio.run(_text(setup))
     show(text, setup)
-    return 0
+    return code
 
 
 def _healthy(args: argparse.Namespace) -> int:
@@ -51,8 +52,9 @@ async def _sandbox(tools: ToolsConfig) -> list[str]:
     return [_("- Sandbox for commands, which are not offered: {told}", told=told)]
 
 
-async def _text(setup: Setup) -> str:
-    paths, loaded = setup.paths, setup.loaded
+async def _text(setup: Setup) -> tuple[str, int]:
+    """Markdown and the exit code. Who asks because nothing starts is told the rest all the same."""
+    code, paths, loaded = 0, setup.paths, setup.loaded
     config = _("- Configuration: {file}", file=loaded.path)
     if not loaded.exists:
         config = _("- Configuration: {file} (not there; everything is at its default)", file=loaded.path)
@@ -66,7 +68,10 @@ async def _text(setup: Setup) -> str:
         *await _sandbox(loaded.config.tools),
         *(_("- Switched off: {key}: {why}", key=key, why=why) for key, why in off),
     ]
-    async with asyncio.timeout(_PATIENCE), await Nanobot.from_config(loaded, paths=paths) as app:
-        told = await app.loop.status_full(TERMINAL.key)
-    about = told.partition("\n")[2]  # its first line says how long this process runs, which is no gateway's
-    return "\n".join([f"**nanobot {__version__}**", about, "", *lines])
+    try:
+        async with asyncio.timeout(_PATIENCE), await Nanobot.from_config(loaded, paths=paths) as app:
+            told = await app.loop.status(TERMINAL.key, ask=True)
+        about = told.partition("\n")[2]  # its first line says how long this process runs, which is no gateway's
+    except NanobotError as error:
+        code, about = USAGE, _("- It would not start: {why}", why=error)
+    return "\n".join([f"**nanobot {__version__}**", about, "", *lines]), code

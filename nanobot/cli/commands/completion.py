@@ -11,32 +11,13 @@ from nanobot.cli.options import build_parser
 from nanobot.command.pages import topics
 from nanobot.utils.translation import _
 
+#: Sets `found` to what can follow the words of a command line, given the last one and all of them, as `word:meaning`.
 # English: a shell reads it
-_BASH = """\
-_nanobot() {{
-    local cur=${{COMP_WORDS[COMP_CWORD]}} last=${{COMP_WORDS[COMP_CWORD-1]}} path= word words=
-    for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-        case "$path/$word" in
-            {paths}) path="$path/$word" ;;
-        esac
-    done
-    case "$path $last" in
-{values}
-        *) case "$path" in
-{words}
-        esac ;;
-    esac
-    COMPREPLY=($(compgen -W "$words" -- "$cur"))
-}}
-complete -o default -F _nanobot nanobot
-"""
-# English: a shell reads it
-_ZSH = """\
-#compdef nanobot
-_nanobot() {{
-    local way= word last=$words[CURRENT-1]
-    local -a found
-    for word in ${{words[2,CURRENT-1]}}; do
+_FOUND = """\
+_nanobot_found() {{
+    local last=$1 way= word
+    shift
+    for word in "$@"; do
         case "$way/$word" in
             {paths}) way="$way/$word" ;;
         esac
@@ -47,8 +28,24 @@ _nanobot() {{
 {words}
         esac ;;
     esac
-    (( $#found )) && _describe nanobot found || _files
 }}
+"""
+# English: a shell reads it
+_BASH = """\
+_nanobot() {
+    local found=()
+    _nanobot_found "${COMP_WORDS[COMP_CWORD-1]}" "${COMP_WORDS[@]:1:COMP_CWORD-1}"
+    COMPREPLY=($(compgen -W "${found[*]%%:*}" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o default -F _nanobot nanobot
+"""
+# English: a shell reads it
+_ZSH = """\
+_nanobot() {
+    local -a found
+    _nanobot_found "$words[CURRENT-1]" "${(@)words[2,CURRENT-1]}"
+    (( $#found )) && _describe nanobot found || _files
+}
 if [ "$funcstack[1]" = "_nanobot" ]; then _nanobot; else compdef _nanobot nanobot; fi
 """
 
@@ -73,8 +70,8 @@ def run_completion(args: argparse.Namespace) -> int:
     top.options.update(agent.options)  # a message needs no `agent`
     top.values.update(agent.values)
     next(place for place in places if place.path == "/help").words.update(dict.fromkeys(topics(), _("a page")))
-    made = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell]
-    sys.stdout.write(made(places))
+    made = {"bash": f"{_script(places)}{_BASH}", "zsh": f"#compdef nanobot\n{_script(places)}{_ZSH}"}
+    sys.stdout.write(made.get(args.shell) or _fish(places))
     return 0
 
 
@@ -99,20 +96,13 @@ def _places(parser: argparse.ArgumentParser, path: str) -> Iterator[CommandWords
         yield from _places(inner, f"{path}/{name}")
 
 
-def _bash(places: list[CommandWords]) -> str:
-    values = [f"        {where}) words={shlex.quote(' '.join(known))} ;;" for where, known in _values(places)]
-    words = [
-        f"            {_quoted(place.path)}) words={shlex.quote(' '.join([*place.words, *place.options]))} ;;"
-        for place in places
-    ]
-    return _BASH.format(paths=_paths(places), values="\n".join(values), words="\n".join(words))
-
-
-def _zsh(places: list[CommandWords]) -> str:
+def _script(places: list[CommandWords]) -> str:
+    """What bash and zsh have in common."""
     values = [f"        {where}) found=({' '.join(known)}) ;;" for where, known in _values(places)]
     told = [(place.path, " ".join(map(_described, (place.words | place.options).items()))) for place in places]
     words = [f"            {_quoted(path)}) found=({known}) ;;" for path, known in told]
-    return _ZSH.format(paths=_paths(places), values="\n".join(values), words="\n".join(words))
+    paths = "|".join(_quoted(place.path) for place in places if place.path)
+    return _FOUND.format(paths=paths, values="\n".join(values), words="\n".join(words))
 
 
 def _fish(places: list[CommandWords]) -> str:  # English: a shell reads it
@@ -134,10 +124,6 @@ def _fish(places: list[CommandWords]) -> str:  # English: a shell reads it
     return "\n".join(lines) + "\n"
 
 
-def _paths(places: list[CommandWords]) -> str:
-    return "|".join(_quoted(place.path) for place in places if place.path)
-
-
 def _values(places: list[CommandWords]) -> list[tuple[str, tuple[str, ...]]]:
     """The values that options take, each with a pattern of the commands and options that take them."""
     found: dict[tuple[str, ...], list[str]] = {}
@@ -153,5 +139,4 @@ def _quoted(text: str) -> str:
 
 def _described(entry: tuple[str, str]) -> str:
     """A word with its meaning, as `_describe` of zsh wants it."""
-    word, about = entry
-    return shlex.quote(f"{word.replace(':', chr(92) + ':')}:{about}")
+    return shlex.quote(":".join(entry))

@@ -20,7 +20,7 @@ from nanobot.config.edit import ConfigFile
 from nanobot.config.loader import Loaded, load, located
 from nanobot.config.paths import Paths, prepare_home
 from nanobot.config.schema_tools import McpServerConfig
-from nanobot.errors import UsageError
+from nanobot.errors import UsageError, WrongAddress
 from nanobot.session.permissions import Permissions
 from nanobot.session.pins import Pins, ToolWords, Unread, shown
 from nanobot.utils.logs import add_secrets, configure_logging, without_secrets
@@ -199,9 +199,17 @@ async def _log_in(args: argparse.Namespace) -> int:
         say(_("Open this to log in to {name}, in a browser that you trust:\n\n  {link}\n", name=args.name, link=link))
         say(_("Then paste the address here that the browser shows at the end (http://127.0.0.1…)."))
         loop.add_reader(sys.stdin, lambda: pasted.put_nowait(sys.stdin.readline()))
-        tools = _count((await servers.logged_in(args.name, await pasted.get())).tools)
-        say(_("Logged in. {server}: {tools}.", server=args.name, tools=tools))
-    return 0
+        while True:
+            address = await pasted.get()
+            try:
+                tools = _count((await servers.logged_in(args.name, address)).tools)
+            except WrongAddress as error:
+                if not address:  # Ctrl-D
+                    raise
+                say(str(error))
+            else:
+                say(_("Logged in. {server}: {tools}.", server=args.name, tools=tools))
+                return 0
 
 
 async def _try(loaded: Loaded, paths: Paths, chosen: Mapping[str, McpServerConfig]) -> tuple[bool, tuple[Words, ...]]:
@@ -238,7 +246,7 @@ def _let_count(paths: Paths, servers: Sequence[Words]) -> None:
             counts = _("y: it counts from now on. Enter: it is content from outside, as their answers always are.")
             if agreed(f"{counts}\n"):
                 pinned = asyncio.run(_pin(paths, words))
-                say(sentences(_("From now on {words}.", words=pinned), _("/permissions takes it back.")))
+                say(sentences(_("From now on {words}.", words=pinned), _("`nanobot permissions` takes it back.")))
 
 
 async def _unread(paths: Paths, words: Words) -> tuple[Unread, ...]:

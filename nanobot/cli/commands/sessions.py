@@ -5,16 +5,14 @@ Asks no model, and no gateway need run.
 
 import argparse
 import asyncio
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 
 from nanobot.archive.kept import KeptSessions, form_of, write_private
-from nanobot.cli.agent_command import Setup, set_up
-from nanobot.cli.commands.home import judge_alone, own_ledger, show
-from nanobot.cli.commands.people import in_shell
+from nanobot.cli.agent_command import Setup
+from nanobot.cli.commands.home import answer, show
 from nanobot.cli.options import FAILED
 from nanobot.cli.terminal import agreed, say
 from nanobot.command.sessions import listing, search_text
@@ -39,6 +37,7 @@ class _Home:
     """What the actions of the command need of a home."""
 
     def __init__(self, setup: Setup, ledger: Ledger) -> None:
+        self.setup = setup
         self.store = ledger.sessions
         self.ledger = ledger
         self.zone = zone_of(setup.loaded.config.agents.defaults.timezone, setup.env)
@@ -53,10 +52,7 @@ class _Home:
 
     async def entry(self, wanted: str) -> SessionEntry:
         """The session that is named. Raises `UsageError`."""
-        try:
-            return await entry_of(self.store, _OWNER, wanted)
-        except UsageError as error:
-            raise UsageError(in_shell(str(error))) from None
+        return await entry_of(self.store, _OWNER, wanted)
 
     def close(self) -> None:
         if self._index is not None:
@@ -65,8 +61,6 @@ class _Home:
 
 def run_sessions(args: argparse.Namespace) -> int:
     """Run one of list, search, show, name, export and delete; the exit code."""
-    setup = set_up(args, os.environ)
-    judge_alone(setup, "/sessions")
     actions: dict[str, Callable[[_Home, argparse.Namespace], Awaitable[int | str]]] = {
         "list": _list,
         "search": _search,
@@ -75,19 +69,12 @@ def run_sessions(args: argparse.Namespace) -> int:
         "export": _export,
         "delete": _delete,
     }
-    done = asyncio.run(_within(setup, actions[args.sessions_action], args))
-    if isinstance(done, int):
-        return done
-    show(done, setup)
-    return 0
 
-
-async def _within(
-    setup: Setup, action: Callable[[_Home, argparse.Namespace], Awaitable[int | str]], args: argparse.Namespace
-) -> int | str:
-    async with own_ledger(setup.paths) as ledger:
+    async def said(setup: Setup, ledger: Ledger) -> int | str:
         with closing(_Home(setup, ledger)) as home:
-            return await action(home, args)
+            return await actions[args.sessions_action](home, args)
+
+    return answer(args, said)
 
 
 async def _list(home: _Home, args: argparse.Namespace) -> str:
@@ -105,9 +92,10 @@ async def _search(home: _Home, args: argparse.Namespace) -> str:
     return await search_text(home.store, _OWNER, found, words, home.zone)
 
 
-async def _show(home: _Home, args: argparse.Namespace) -> str:
+async def _show(home: _Home, args: argparse.Namespace) -> int:
     exported = await home.kept.exported(await home.entry(args.id), "md")
-    return exported.text
+    show(exported.text, home.setup)
+    return 0
 
 
 async def _rename(home: _Home, args: argparse.Namespace) -> str:

@@ -52,13 +52,14 @@ async def _show(setup: Setup, name: str) -> int:
         if found.counts or not found.skill.mark:
             return 0
         if not somebody_is_here():
-            say(_("\nIt counts as content from outside. `/skills trust {name}` lets it count.", name=name))
+            ask = _("In a terminal, `nanobot skill show {name}` asks whether it counts.", name=name)
+            say(f"\n{sentences(_('It counts as content from outside.'), ask)}")
             return 0
         say(_("\nDoes it, and do the files beside it, tell a model to do what you want done?"))
         question = _("y: it counts from now on. Enter: it is content from outside.")
         if await asyncio.to_thread(agreed, f"{question}\n"):
             pinned = await shelf.agree(TERMINAL_PERSON, found.skill)
-            say(sentences(_("From now on {words}.", words=pinned.words), _("/permissions takes it back.")))
+            say(sentences(_("From now on {words}.", words=pinned.words), _("`nanobot permissions` takes it back.")))
     return 0
 
 

@@ -63,7 +63,13 @@ async def intake_stage(
     own_server: bool = False,
     limit: int = 0,
     chats: ChatSettings | None = None,
+    place: str = "",
 ) -> AsyncIterator[IntakeStage]:
+    """`place` is where the tools reach every file that is kept."""
+
+    async def receive(_message: InboundMessage, _file: Path, _name: str) -> str:
+        return place
+
     said: list[tuple[Address, str]] = []
 
     async def say(address: Address, text: str, key: str) -> None:
@@ -77,7 +83,14 @@ async def intake_stage(
         await line.identify()
         media = MediaFolder(folder, client, own_server=own_server, limit=limit)
         intake = TelegramIntake(
-            line, media, quiet=quiet, overheard=overheard, transcriber=transcriber, say=say, chats=chats
+            line,
+            media,
+            quiet=quiet,
+            overheard=overheard,
+            transcriber=transcriber,
+            say=say,
+            chats=chats,
+            receive=receive,
         )
         try:
             yield IntakeStage(server, line, intake, folder, said)

@@ -35,11 +35,11 @@ JPEG = b"\xff\xd8\xff\xe0" + bytes(500)
 
 
 async def test_a_photo_is_fetched_in_its_largest_size_and_kept_under_a_name_of_ours(tmp_path: Path) -> None:
-    async with intake_stage(tmp_path / "media") as at:
+    async with intake_stage(tmp_path / "media", place="inbox/a.jpg") as at:
         message = await at.take(at.server.user("Ada").send("photo", JPEG, "what is it?"))
         (media,) = message.media
         path = Path(media.path)
-        assert message.content == "what is it?"
+        assert (message.content, media.place) == ("what is it?", "inbox/a.jpg")
         assert (media.mime, media.size, path.read_bytes()) == ("image/jpeg", len(JPEG), JPEG)
         assert path.parent == tmp_path / "media"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -21,8 +21,9 @@ from mcp.shared.auth import (
 
 from nanobot.agent.tools.mcp.tokens import LoginFile
 from nanobot.agent.tools.mcp.transport import TROUBLE
-from nanobot.errors import FetchError, UsageError
+from nanobot.errors import FetchError, WrongAddress
 from nanobot.utils.text import one_line, shorten, strip_unsafe
+from nanobot.utils.translation import _
 from nanobot.web.client import Guard
 
 #: Seconds that a person has to log in.
@@ -59,13 +60,15 @@ class Login:
             raise _refusal(str(error)) from None
 
     def give(self, address: str) -> None:
-        """Take the address that the browser came to. Raises `UsageError` where it is not the answer to the link."""
+        """Take the address that the browser came to. Raises `WrongAddress` where it is not the answer to the link."""
         given = parse_qs(urlsplit(address.strip().strip("<>`")).query)
         wanted = parse_qs(urlsplit(self.link.result()).query).get("state") if self.link.done() else None
         if not wanted or given.get("state") != wanted or self._answer.done():
-            raise UsageError(
-                "This is not the answer to the link. Open it, log in, and give the whole address that the browser then "
-                "shows: it begins with http://127.0.0.1 and holds code= and state=."
+            raise WrongAddress(
+                _(
+                    "This is not the answer to the link. Open it, log in, and give the whole address that the browser "
+                    "then shows: it begins with http://127.0.0.1 and holds code= and state=."
+                )
             )
         if "code" in given:
             issuer = given.get("iss", [None])[0]

@@ -35,6 +35,7 @@ from nanobot.security.paths import SECRET_PLACES
 from nanobot.security.sandbox import Confinement
 from nanobot.session.pins import ServerOffer, ServerState, ToolWords
 from nanobot.utils.text import shorten
+from nanobot.utils.translation import _
 from nanobot.web.client import Guard
 from nanobot.web.host_proxy import HostProxy
 
@@ -269,11 +270,13 @@ class McpServers:
     async def logged_in(self, name: str, address: str) -> ServerState:
         """Wait for the end of a login whose browser came to `address`.
 
-        Raises `UsageError` where none is waited for, for another address, and where the login failed.
+        Raises `UsageError` where none is waited for and where the login failed, `WrongAddress` for another address.
         """
         server = self._servers.get(name)
-        if server is None or server.login is None or server.logging_in is None:
-            raise UsageError(f"No login at the MCP server {name!r} is waited for. `/mcp login {name}` begins one.")
+        if server is None or server.login is None or server.logging_in is None or server.logging_in.done():
+            raise UsageError(
+                _("No login at the MCP server {name!r} is waited for. `/mcp login {name}` begins one.", name=name)
+            )
         server.login.give(address)
         if problem := await asyncio.shield(server.logging_in):
             raise UsageError(problem)

@@ -72,16 +72,14 @@ async def _keep_nothing(_message: InboundMessage, _file: Path, _name: str) -> st
 class _Parts(Struct):
     """What a message is made of: the person's words, what others said, files, and what went wrong with which.
 
-    Where files are for the tools is in `places` with the names of others, and in `notes` where they have none.
-
-    Names of files are of others, whoever sends them: their own client names only what they made with it.
+    Names of files are of others, whoever sends them: their own client names only what they made with it. `places` tell
+    where such files are for the tools.
     """
 
     words: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     media: list[Media] = field(default_factory=list)
     problems: list[tuple[Attachment, str]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
 
     def add(self, more: "_Parts") -> None:
@@ -244,7 +242,7 @@ class TelegramIntake:
                 parts.outside.append(f"Text of the file {file.name or media.name}:\n{found.shown(place)}")
                 return parts
             if found.scan:
-                parts.media[-1] = replace(media, mime="application/pdf", inline=True)
+                parts.media[-1] = replace(parts.media[-1], mime="application/pdf", inline=True)
             parts.problems.append((file, _("is here, but {why}.", why=found.problem)))
         parts.outside += [] if place else _called(file)
         return parts
@@ -261,7 +259,7 @@ class TelegramIntake:
         if place and file.name:
             parts.places.append(_("{file} is in your files as {place}", file=label(file), place=place))
         elif place:
-            parts.notes.append(_("[{file} is in your files as {place}]", file=label(file), place=place))
+            parts.media[-1] = replace(parts.media[-1], place=place)
         return place
 
     async def _listen(self, media: Media, *, private: bool) -> Transcription:
@@ -307,7 +305,7 @@ def _content(incoming: IncomingMessage, parts: _Parts) -> str:
         # English: a model reads it
         said = "[Forwarded without a word of their own.]" if incoming.forwarded else "[A reply without words.]"
     wrong = [f"[{_told(file, problem, named=False)}]" for file, problem in parts.problems]
-    return "\n\n".join([*filter(None, [said]), *wrong, *parts.notes])
+    return "\n\n".join([*filter(None, [said]), *wrong])
 
 
 def _clipped(outside: list[str]) -> str:
