@@ -219,7 +219,7 @@ WORDS: Mapping[str, Word] = {
     **dict.fromkeys(("run", "serve", "daemon"), _START),
     "gateway": _GATEWAY._replace(arguments=("gateway",)),
     **dict.fromkeys(("channel", "channels"), _CHANNELS),
-    **dict.fromkeys(("people", "pairing", "pair"), _PEOPLE),
+    **dict.fromkeys(("people", "pairing", "pair", "unpair"), _PEOPLE),
     **dict.fromkeys(("plugin", "plugins"), _PLUGINS),
     **dict.fromkeys(("agents", "subagents"), _AGENTS),
     **dict.fromkeys(("log", "logs"), _LOGS),

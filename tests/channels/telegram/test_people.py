@@ -11,6 +11,7 @@ import pytest
 from nanobot.bus.events import Address, Role
 from nanobot.channels.telegram.access.people import INVITE_VALID, MOST_INVITED, MOST_WRONG, Person
 from nanobot.channels.telegram.access.rights import Rights
+from nanobot.command.builtin import builtin_router
 from nanobot.config.schema import Config
 from nanobot.errors import UsageError
 from nanobot.messages import AssistantMessage, Text, Usage
@@ -249,3 +250,10 @@ async def test_refusals_buttons_and_files_are_in_the_language_of_who_meets_them(
             await ada.sees("文档 empty.txt：已收到，但它是空的。")
         words = "\n".join(line for line in telegram.visible(mei.chat) if not line.startswith("Mei: "))
     assert english_left(words) == []
+
+
+async def test_the_command_that_once_took_a_right_back_leads_to_the_one_that_does() -> None:
+    match = builtin_router().match("/unpair 2")
+    assert match is not None
+    assert match.command is not None
+    assert match.command.name == "people"
