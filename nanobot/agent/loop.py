@@ -28,7 +28,6 @@ from nanobot.bus.events import (
     CommandReply,
     InboundMessage,
     Notice,
-    Outcome,
     TurnFinished,
     TurnStarted,
 )
@@ -278,8 +277,8 @@ class AgentLoop(ChatControl):
             return
         if problem:
             await reply(problem)
-        outcome: Outcome = "failed" if problem else "completed"
-        entry.finish(TurnFinished(outcome, said[-1] if said else "", error=problem or "", answered=(message.id,)))
+        ended = TurnFinished("failed", "", error=problem) if problem else TurnFinished("completed", "".join(said[-1:]))
+        entry.finish(replace(ended, answered=(message.id,)))
 
     async def _recall(self, entry: Entry) -> None:
         """Whoever asks in a chat of a channel gets the model that was chosen for it before a restart."""
