@@ -302,6 +302,14 @@ class Ledger:
         change = _STILL_OPEN.format("state = 'failed', reason = :reason, at = :at")
         await self._change(change, seq=seq, reason=reason, **self._here())
 
+    async def unheard(self, chat: str, most: int) -> bool:
+        """Whether the last so many messages to a chat that are settled were all given up."""
+        query = (
+            "SELECT state FROM outbox WHERE chat = :chat AND state IN ('sent', 'failed') ORDER BY seq DESC LIMIT :most"
+        )
+        found = await self.database.read(lambda db: db.fetch(tuple[str], query, chat=chat, most=most))
+        return found == (("failed",),) * most
+
     async def pending(self, channel: str) -> tuple[OutboxRow, ...]:
         """What is still to be delivered by this process: `new`, `sending` and `unknown` rows, oldest first."""
         query = (

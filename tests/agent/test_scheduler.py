@@ -153,6 +153,18 @@ async def test_U71_a_failure_is_said_once_and_what_fails_again_and_again_is_paus
     assert (now.paused, now.result) == (True, "failed: no model")
 
 
+async def test_a_job_whose_chat_nothing_reaches_any_more_is_paused_and_asks_no_model() -> None:
+    office = Office()
+    await office.add("ask", cron("0 * * * *"))
+    for _ in range(24):
+        await office.passes(hours=1)
+        for row in await office.ledger.due("telegram:1"):
+            await office.ledger.fail(row.seq, "the bot was blocked")
+    assert len(office.asked) == 4, "three answers were given up, and the next one is the last"
+    (job,) = await office.jobs.all()
+    assert job.paused
+
+
 async def test_U21_a_briefing_without_news_asks_no_model_and_one_that_cannot_look_says_so_once() -> None:
     office = Office()
     office.new = [False, "no source could be read", "no source could be read", True]

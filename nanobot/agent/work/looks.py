@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.bus.events import Sender
-from nanobot.errors import FetchError, NanobotError, PathError, SearchError, StoreError, UsageError
+from nanobot.errors import FetchError, NanobotError, PathError, SearchError, StoreError
 from nanobot.schedule.job import ScheduledJob
 from nanobot.session.database import Clock, now
 from nanobot.utils.translation import N_, _, _n
@@ -42,17 +42,17 @@ _NO_NUMBER = N_("There is no number near “{words}” any more. Watch it anew w
 
 
 class Sight:
-    """What can be looked at: here nothing. Each raises `NanobotError` that says why it cannot."""
+    """What can be looked at. Each raises `NanobotError` that says why it cannot."""
 
-    async def page(self, request: PageRequest) -> Page:  # noqa: ARG002
-        raise UsageError(_("Pages are not read here."))
+    async def page(self, request: PageRequest) -> Page:
+        raise NotImplementedError
 
-    async def hits(self, query: str) -> Sequence[SearchHit]:  # noqa: ARG002
-        raise UsageError(_("Nothing is searched here."))
+    async def hits(self, query: str) -> Sequence[SearchHit]:
+        raise NotImplementedError
 
-    async def file(self, path: str, person: str, sender: Sender) -> str:  # noqa: ARG002
+    async def file(self, path: str, person: str, sender: Sender) -> str:
         """The text of a file of this person."""
-        raise UsageError(_("Files are not read here."))
+        raise NotImplementedError
 
 
 class Looked(Struct, frozen=True):

@@ -20,10 +20,12 @@ from nanobot.session.ledger import Also, Ledger
 from nanobot.session.rows import Closing, InboxRow, OutboxItem
 from nanobot.utils.prompt_templates import PromptTemplates
 from nanobot.utils.text import shorten, squeeze
-from nanobot.utils.translation import _, _n, day_of, sentences, weekday_of
+from nanobot.utils.translation import N_, _, _n, day_of, sentences, weekday_of
 
 #: Failures in a row after which a job is paused.
 MOST_FAILURES = 5
+#: Messages to its chat that were given up one after the other, after which a job is paused: nobody hears of it.
+MOST_UNHEARD = 3
 #: What a model answers that has nothing to say, so that nobody is disturbed.
 SILENT = "NOTHING_TO_SAY"
 #: Most characters of a title, and of what is kept of how a run ended.
@@ -162,16 +164,19 @@ class JobRun:
         await until_stored(lambda: services.ledger.finish((self.row.seq,), items, closing, also))
         self._reports.wake()
         job = await services.jobs.ended(self.job.id, shorten(squeeze(result), MAX_RESULT), failed=failed)
-        if job is None or job.failures < MOST_FAILURES or job.paused:
+        if job is None or job.paused:
             return
+        said = N_("⏸ “{title}” has failed {failures} times and is paused. `/schedule resume {number}` goes on.")
+        if job.failures < MOST_FAILURES:
+            place = await self._reports.place(Address.of(job.chat))
+            if not await services.ledger.unheard(place.chat, MOST_UNHEARD):
+                return
+            said = N_(
+                "⏸ “{title}” is paused, for nothing has arrived in this chat. `/schedule resume {number}` goes on."
+            )
         await services.jobs.change((job.id,), lambda one: replace(one, paused=True))
-        said = _(
-            "⏸ “{title}” has failed {failures} times and is paused. `/schedule resume {number}` goes on.",
-            title=title_of(job),
-            failures=job.failures,
-            number=job.id,
-        )
-        paused = await self._reports.line(Address.of(job.chat), f"{self.row.turn}-paused", said)
+        told = _(said, title=title_of(job), failures=job.failures, number=job.id)
+        paused = await self._reports.line(Address.of(job.chat), f"{self.row.turn}-paused", told)
         await until_stored(lambda: services.ledger.put(paused))
         self._reports.wake()
 

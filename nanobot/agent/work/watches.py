@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from nanobot.agent.tools.base import ToolContext
 from nanobot.agent.work.briefing import Briefings, sources_of, wanted_of
-from nanobot.agent.work.looks import Looks, Sight, spread
+from nanobot.agent.work.looks import Looks, spread
 from nanobot.bus.events import InboundMessage, Sender
 from nanobot.errors import NanobotError, UsageError
 from nanobot.results import ToolResult
 from nanobot.schedule.appointments import CHANGES, Appointments, Who, asked, is_choice, line_of
-from nanobot.schedule.job import Every, ScheduledJob, told
+from nanobot.schedule.job import EVER, Every, Once, ScheduledJob, told
 from nanobot.session.database import Database
 from nanobot.utils.text import shorten
 from nanobot.utils.translation import N_, _, sentences
@@ -42,20 +42,15 @@ _MORE = N_("`/watch pause|resume|run|remove <number>` changes one, `/help watch`
 _LOOKS = N_("I write where something has changed; on a page that I hardly know yet, when a second look finds it, too.")
 
 
-class Watches:
-    """The watches as people and models change them. Raises `UsageError` and `StoreError`.
+class WatchList:
+    """The watches as people and models change them, where nothing is read: the first look comes when it is due.
 
-    Where nothing is read, as on the command line, there are no `briefings`, and the first look comes when it is due.
+    Raises `UsageError` and `StoreError`.
     """
 
-    def __init__(self, appointments: Appointments, looks: Looks, briefings: Briefings | None = None) -> None:
+    def __init__(self, appointments: Appointments, store: WatchStore) -> None:
         self._appointments = appointments
-        self._looks = looks
-        self._briefings = briefings
-
-    async def work(self, job: ScheduledJob, due: datetime, sender: Sender) -> str:
-        """What the person of a watch is told at a due time; empty for nothing. Raises `StoreError`."""
-        return await self._looks.work(job, due, sender)
+        self._store = store
 
     async def say(self, message: InboundMessage, text: str) -> str:
         """What becomes of `/watch WORDS`, as Markdown."""
@@ -84,51 +79,18 @@ class Watches:
         if known is not None:
             watch = _("{title}, {times}", title=named(text), times=told(known))
             return _("Watched already as {number}: {watch}", number=known.id, watch=watch)
-        state, shows = WatchState(), ""
-        if self._briefings is not None:
-            draft = ScheduledJob(
-                kind="watch", text=text, when=when, zone="UTC", person=who.person, chat=who.chat, direct=who.direct
-            )
-            state, shows = await self._seen(draft, target, sender)
+        state, shows = await self._seen(target, who, sender)
         made = await self._appointments.keep("watch", text, when, who)
-        if self._briefings is not None:
-            await self._looks.store.put(made.job.id, state)
+        await self._store.put(made.job.id, state)
         line = _(
             "Watching {number}: {what}, {times}.", number=made.job.id, what=named(made.job.text), times=told(made.job)
         )
         seen = _("I see {what} now.", what=shows) if shows else ""
         return sentences(line, seen, _("I write when it changes."), made.note)
 
-    async def news(self, sources: str, context: ToolContext) -> ToolResult:
-        """What is new in these feeds and searches, or in all that the person watches, and was in no briefing."""
-        if self._briefings is None:
-            raise UsageError(_("Nothing is read here."))
-        who = Who(context.person, context.address.lasting, context.role, context.direct)
-        return await self._briefings.news(*await self._asked(sources_of(sources), who), context)
-
-    async def anything(self, job: ScheduledJob, sender: Sender, turn: str) -> bool:
-        """Whether the briefing of a job has anything to tell, in this turn. Raises `UsageError`."""
-        if self._briefings is None:
-            raise UsageError(_("Nothing is read here."))
-        who = Who(job.person, job.chat, sender.role, job.direct)
-        targets, told = await self._asked(wanted_of(job.text)[0], who)
-        return await self._briefings.anything(targets, told, job.person, turn)
-
-    async def _asked(self, sources: Sequence[WatchTarget], who: Who) -> tuple[Sequence[WatchTarget], Sequence[Told]]:
-        """These sources; where there are none, the searches that a person watches, and what their watches have told."""
-        own = await self._appointments.own(who, "watch")
-        if sources:
-            return sources, ()
-        searches = [target for job in own if (target := read_target(job.text)).kind == "search"]
-        return searches, await self._looks.store.history([job.id for job in own], 100)
-
-    async def _seen(self, job: ScheduledJob, target: WatchTarget, sender: Sender) -> tuple[WatchState, str]:
-        try:
-            found = await self._looks.look(job, target, WatchState(), sender)
-        except NanobotError as error:
-            why = str(error).partition("\n")[0]
-            raise UsageError(_("It is not watched, for it cannot be looked at: {why}", why=why)) from None
-        return found.state or WatchState(), found.shows
+    async def _seen(self, target: WatchTarget, who: Who, sender: Sender) -> tuple[WatchState, str]:  # noqa: ARG002
+        """What is kept of a first look, and what it shows. Raises `UsageError`."""
+        return WatchState(), ""
 
     async def listed(self, who: Who) -> str:
         """The watches of a person."""
@@ -138,7 +100,7 @@ class Watches:
         lines = [line_of(job, named(job.text)) for job in own]
         troubles = [
             f"- `{job.id}` ⚠️ {shorten(state.trouble, _SHOWN)}"
-            for job, state in [(job, (await self._looks.store.get(job.id))[0]) for job in own]
+            for job, state in [(job, (await self._store.get(job.id))[0]) for job in own]
             if state.trouble
         ]
         lines += ["", _("**In trouble**"), "", *troubles] if troubles else []
@@ -149,7 +111,7 @@ class Watches:
         own = {job.id: job for job in await self._appointments.own(who, "watch")}
         numbers = [int(one) for one in re.findall(r"\d+", wanted)]
         chosen = [number for number in own if not numbers or number in numbers]
-        found = await self._looks.store.history(chosen)
+        found = await self._store.history(chosen)
         if numbers and not chosen:
             return _("You have no watch {numbers}. `/watch` lists yours.", numbers=wanted)
         if not found:
@@ -162,6 +124,49 @@ class Watches:
         return f"{done}\n\n{_(_LOOKS)}" if action == "run" else done
 
 
-def watches_of(appointments: Appointments, database: Database) -> Watches:
+class Watches(WatchList):
+    """The watches where they are looked at, and told of in briefings too."""
+
+    def __init__(self, appointments: Appointments, looks: Looks, briefings: Briefings) -> None:
+        super().__init__(appointments, looks.store)
+        self._looks = looks
+        self._briefings = briefings
+
+    async def work(self, job: ScheduledJob, due: datetime, sender: Sender) -> str:
+        """What the person of a watch is told at a due time; empty for nothing. Raises `StoreError`."""
+        return await self._looks.work(job, due, sender)
+
+    async def news(self, sources: str, context: ToolContext) -> ToolResult:
+        """What is new in these feeds and searches, or in all that the person watches, and was in no briefing."""
+        who = Who(context.person, context.address.lasting, context.role, context.direct)
+        return await self._briefings.news(*await self._asked(sources_of(sources), who), context)
+
+    async def anything(self, job: ScheduledJob, sender: Sender, turn: str) -> bool:
+        """Whether the briefing of a job has anything to tell, in this turn. Raises `UsageError`."""
+        who = Who(job.person, job.chat, sender.role, job.direct)
+        targets, told = await self._asked(wanted_of(job.text)[0], who)
+        return await self._briefings.anything(targets, told, job.person, turn)
+
+    async def _asked(self, sources: Sequence[WatchTarget], who: Who) -> tuple[Sequence[WatchTarget], Sequence[Told]]:
+        """These sources; where there are none, the searches that a person watches, and what their watches have told."""
+        own = await self._appointments.own(who, "watch")
+        if sources:
+            return sources, ()
+        searches = [target for job in own if (target := read_target(job.text)).kind == "search"]
+        return searches, await self._store.history([job.id for job in own], 100)
+
+    async def _seen(self, target: WatchTarget, who: Who, sender: Sender) -> tuple[WatchState, str]:
+        draft = ScheduledJob(
+            kind="watch", text=str(target), when=Once(EVER), zone="UTC", person=who.person, chat=who.chat
+        )
+        try:
+            found = await self._looks.look(draft, target, WatchState(), sender)
+        except NanobotError as error:
+            why = str(error).partition("\n")[0]
+            raise UsageError(_("It is not watched, for it cannot be looked at: {why}", why=why)) from None
+        return found.state or WatchState(), found.shows
+
+
+def watches_of(appointments: Appointments, database: Database) -> WatchList:
     """The watches in this database where nothing is read."""
-    return Watches(appointments, Looks(WatchStore(database), Sight()))
+    return WatchList(appointments, WatchStore(database))
