@@ -1,5 +1,7 @@
 """Which proxy a request goes through: the configured one, else what the environment says, never for what it exempts.
 
+Machines of one's own are reached without one: a proxy elsewhere cannot reach them and must not learn of them.
+
 The one place that reads HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY, for pages, searches, models and channels.
 """
 
@@ -10,7 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import field
 
 from nanobot.config.section import check_proxy
-from nanobot.utils.secrecy import Reticent
+from nanobot.utils.secrecy import Reticent, is_own
 from nanobot.utils.translation import _
 
 
@@ -30,7 +32,7 @@ class Proxies(Reticent, frozen=True):
         """The proxy for `url`, or None for a direct connection. Raises `UnusableProxy`."""
         parts = urlsplit(url)
         host = parts.hostname or ""
-        if host and _exempt(host, self.env.get("no_proxy") or self.env.get("NO_PROXY", "")):
+        if host and (is_own(host) or _exempt(host, self.env.get("no_proxy") or self.env.get("NO_PROXY", ""))):
             return None
         return self.for_scheme("http" if parts.scheme == "http" else "https")
 

@@ -35,7 +35,7 @@ async def names_of(urls: Sequence[str], proxies: Proxies) -> dict[str, tuple[str
 
 def _proxy_of(url: str, proxies: Proxies) -> str | None:
     try:
-        return None if is_private(url) else proxies.of(url)
+        return proxies.of(url)
     except UnusableProxy:
         return ""
 

@@ -5,7 +5,6 @@ from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from functools import lru_cache
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import httpx
@@ -16,7 +15,7 @@ from nanobot.config.proxy import Proxies, UnusableProxy, through
 from nanobot.errors import ProviderError
 from nanobot.providers.failures import Origin, failure, from_event, from_status, plain
 from nanobot.utils.connections import Connections, NoCookies, certificates, login, reason_of
-from nanobot.utils.secrecy import Reticent
+from nanobot.utils.secrecy import Reticent, is_own
 from nanobot.utils.translation import _
 
 #: Bytes of one event, and of an answer as a whole.
@@ -54,20 +53,13 @@ class Endpoint(Reticent, frozen=True):
 
     @property
     def proxy(self) -> str | None:
-        """The proxy on the way there, None for private hosts. Raises `UnusableProxy`."""
-        return None if is_private(self.base_url) else self.proxies.of(self.base_url)
+        """The proxy on the way there, None for a direct connection. Raises `UnusableProxy`."""
+        return self.proxies.of(self.base_url)
 
 
 def is_private(url: str) -> bool:
-    """True for loopback and private addresses, which are reached without a proxy."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost" or host.endswith((".localhost", ".local")):
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return address.is_private or address.is_loopback
+    """True for servers of this machine and of own networks."""
+    return is_own(urlsplit(url).hostname or "")
 
 
 def make_client(endpoint: Endpoint) -> httpx.AsyncClient:

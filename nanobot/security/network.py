@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nanobot.errors import AddressBlocked, FetchError
+from nanobot.utils.secrecy import HOME_NETS, OWN_NAMES
 from nanobot.utils.translation import N_, _, sentences
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -72,7 +73,6 @@ _METADATA = frozenset(
     )
 )
 _METADATA_NAMES = frozenset({"metadata.goog", "metadata.google.internal", "instance-data", "metadata"})
-_LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".localdomain")
 
 _DENIED = N_(
     "{host} is not read here: the owner's tools.web.fetch.deny names it or a name above it. Use another source"
@@ -189,7 +189,7 @@ class Exceptions(Struct, frozen=True):
 NO_EXCEPTIONS = Exceptions()
 ANY_HOST = NO_EXCEPTIONS.hosts
 #: The private ranges of home and office networks.
-HOME = Exceptions.parse(("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"))
+HOME = Exceptions.parse(HOME_NETS)
 _LOOPBACK = Exceptions.parse(("127.0.0.0/8", "::1/128"))
 #: A net for benchmarks that has no hosts. Proxies that answer DNS themselves (Clash, mihomo) invent addresses in it.
 INVENTED = ipaddress.IPv4Network("198.18.0.0/15")
@@ -345,7 +345,7 @@ def _listed(entry: str) -> str:
 def _judge_name(name: str, exceptions: Exceptions) -> None:
     if exceptions.covers_name(name):
         return
-    local = "." not in name or name.endswith(_LOCAL_SUFFIXES) or name in _METADATA_NAMES
+    local = "." not in name or name.endswith(OWN_NAMES) or name in _METADATA_NAMES
     if local:
         raise AddressBlocked(
             _(

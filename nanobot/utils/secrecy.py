@@ -1,5 +1,6 @@
-"""Values that never print what is secret in them, and what in a URL looks like a secret."""
+"""Values that never print what is secret in them, what in a URL looks like a secret, and which hosts are one's own."""
 
+import ipaddress
 import re
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
@@ -33,6 +34,28 @@ _SHORTEST = 16
 _MADE = re.compile(r"(?=.*\d[A-Za-z]+\d)(?=.*[A-Za-z])[A-Za-z0-9]{20,}\Z")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z")
 _AFTER_NAME = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.~=-]{12,}\Z")
+
+
+#: The private ranges of home and office networks; with those of one machine and one cable; how names there end.
+HOME_NETS = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+_MACHINE_NETS = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "::/127", "fe80::/10")
+_OWN_NETS = tuple(map(ipaddress.ip_network, (*HOME_NETS, *_MACHINE_NETS)))
+OWN_NAMES = (
+    *(".localhost", ".local", ".localdomain", ".lan", ".internal"),
+    *(".home", ".home.arpa", ".intranet", ".corp", ".private"),
+)
+
+
+def is_own(host: str) -> bool:
+    """Whether a host is on this machine or an own network, by its text alone: nothing is looked up. No proxy is asked
+    for it, and people who only read along are not told of it."""
+    name = host.strip("[]").rstrip(".").lower()
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return bool(name) and ("." not in name or name.endswith(OWN_NAMES))
+    inner = getattr(address, "ipv4_mapped", None) or address
+    return any(inner in net for net in _OWN_NETS)
 
 
 class Reticent(Struct, frozen=True):

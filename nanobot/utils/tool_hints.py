@@ -1,12 +1,11 @@
 """One line for people about what a tool is doing."""
 
-import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from urllib.parse import urlsplit
 
-from nanobot.utils.secrecy import url_secrets
+from nanobot.utils.secrecy import is_own, url_secrets
 from nanobot.utils.text import one_line, shorten, strip_unsafe
 from nanobot.utils.translation import N_, _, listed
 
@@ -41,8 +40,6 @@ _PARTS = {
     "start_index": N_("from {what}"),
 }
 _URL = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
-#: How names of an own network end.
-_OWN_NAMES = (".lan", ".local", ".localhost", ".internal", ".home", ".home.arpa", ".intranet", ".corp", ".private")
 VALUE_WIDTH = 60
 PART_WIDTH = 30
 
@@ -95,16 +92,10 @@ def _is_private(text: str) -> bool:
         if url_secrets(word):
             return True
         try:
-            host = (urlsplit(word).hostname or "").rstrip(".").lower()
+            host = urlsplit(word).hostname
         except ValueError:
             return True
-        try:
-            address = ipaddress.ip_address(host)
-        except ValueError:
-            own = host.endswith(_OWN_NAMES) or "." not in host
-        else:
-            own = not address.is_global
-        if own:
+        if host is None or is_own(host):
             return True
     return False
 

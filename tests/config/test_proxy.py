@@ -32,6 +32,26 @@ def test_exceptions_from_the_proxy_are_addresses_and_nets_too(host: str, rule: s
     assert (Proxies(env={"ALL_PROXY": "p:1", "no_proxy": rule}).of(f"http://{host}:8080/") is None) is without
 
 
+@table(
+    "host direct",
+    ("localhost", True),
+    ("ollama", True),
+    ("gpu.lan", True),
+    ("tower.home.arpa", True),
+    ("0.0.0.0", True),
+    ("192.168.1.5", True),
+    ("100.101.102.103", True),
+    ("[::1]", True),
+    ("[fd7a::1]", True),
+    ("[::ffff:10.0.0.1]", True),
+    ("198.18.0.7", False),
+    ("lan.example", False),
+    ("9.9.9.9", False),
+)
+def test_C2_a_machine_of_ones_own_is_reached_without_a_proxy(host: str, direct: bool) -> None:
+    assert (Proxies("http://p:1").of(f"http://{host}:8080/") is None) is direct
+
+
 @pytest.mark.parametrize("proxy", ["socks4://p:1", "socks4a://user:secret-7@p:1", "ftp://p", "http://"])
 def test_a_proxy_that_cannot_be_used_is_refused_and_never_gone_around(proxy: str) -> None:
     with pytest.raises(UnusableProxy, match="The proxy in ALL_PROXY cannot be used") as caught:

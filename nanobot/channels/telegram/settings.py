@@ -112,12 +112,8 @@ def _webhook(config: TelegramConfig) -> TelegramWebhookConfig | None:
 
 
 def proxy_from(env: Mapping[str, str], base: str) -> str | None:
-    """The proxy that the environment names for `base`; none for this machine and for what NO_PROXY lists.
-
-    Raises `UsageError` for a proxy that cannot be used, such as socks4.
-    """
-    if is_local(base):
-        return None
+    """The proxy that the environment names for `base`. Raises `UsageError` for one that cannot be used, such as
+    socks4."""
     try:
         return Proxies(env=env).of(base)
     except UnusableProxy as error:

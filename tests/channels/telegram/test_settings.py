@@ -50,7 +50,7 @@ def test_switches_of_older_files_are_understood() -> None:
     ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "telegram.org"}, TELEGRAM, None),
     ({"HTTP_PROXY": "http://p:1"}, "http://127.0.0.1:8081", None),
     ({"ALL_PROXY": "http://p:1"}, "http://localhost:8081", None),
-    ({"HTTP_PROXY": "http://p:1"}, "http://bot-api.lan:8081", "http://p:1"),
+    ({"HTTP_PROXY": "http://p:1"}, "http://bot-api.example:8081", "http://p:1"),
 )
 def test_the_environment_names_a_proxy(env: dict[str, str], base: str, expected: str | None) -> None:
     assert proxy_from(env, base) == expected

@@ -746,35 +746,33 @@ async def test_C28_the_proxy_is_used_for_all_but_the_exceptions() -> None:
     assert fake.made[0][0] == "http://127.0.0.1:9"
 
 
-@pytest.mark.parametrize(
-    ("no_proxy", "through"), [("", True), ("example.org", True), ("127.0.0.1", False), ("*", False)]
-)
+@pytest.mark.parametrize(("no_proxy", "own"), [("", False), ("example.org", False), ("", True), ("*", True)])
 @pytest.mark.parametrize("where", ["config", "env"])
-async def test_C28_engines_with_an_api_use_the_proxy_too(
-    apis: SearchApis, no_proxy: str, through: bool, where: str
+async def test_C28_engines_with_an_api_use_the_proxy_too_but_those_on_a_machine_of_ones_own(
+    apis: SearchApis, no_proxy: str, own: bool, where: str
 ) -> None:
     async def relay(request: Request, responder: Responder) -> None:
         await responder.json({"results": []})
 
     async with HttpServer(relay) as proxy:
         env = {"NO_PROXY": no_proxy, **({"HTTP_PROXY": proxy.url} if where == "env" else {})}
-        values = config(**keyed(apis, "tavily", fallback=[]))
-        made = WebSearchTool(values, proxy=proxy.url if where == "config" else None, env=env)
-        result = await ask(made)
+        base = apis.base("tavily") if own else "http://tavily.example"
+        values = config(providers={"tavily": {"apiKey": KEY, "baseUrl": base}}, provider="tavily", fallback=[])
+        result = await ask(WebSearchTool(values, proxy=proxy.url if where == "config" else None, env=env))
         assert result.error is None
-        assert (len(proxy.requests), len(apis.asked("tavily"))) == ((1, 0) if through else (0, 1))
-        if through:
-            assert proxy.requests[0].target == f"{apis.base('tavily')}/search"
+        assert [one.target for one in proxy.requests] == ([] if own else [f"{base}/search"])
+        assert len(apis.asked("tavily")) == own
 
 
-async def test_a_proxy_that_cannot_be_used_is_named_and_no_engine_is_asked_without_it(apis: SearchApis) -> None:
+async def test_a_proxy_that_cannot_be_used_is_named_and_no_engine_is_asked_without_it() -> None:
     env = {"ALL_PROXY": "socks4://127.0.0.1:9"}
     fake = FakeDdgs(script=deque())
-    values = config(**keyed(apis, "tavily", fallback=["duckduckgo"]))
+    tavily = {"apiKey": KEY, "baseUrl": "http://tavily.example"}
+    values = config(providers={"tavily": tavily}, provider="tavily", fallback=["duckduckgo"])
     result = await ask(WebSearchTool(values, env=env, ddgs=fake))
     assert result.error is not None
     assert "The proxy in ALL_PROXY cannot be used: it begins with socks4://" in result.text
-    assert (apis.asked("tavily"), fake.made) == ([], [])
+    assert fake.made == []
 
 
 LADDER = ("duckduckgo", "tavily", "exa", "firecrawl", "parallel")
