@@ -31,6 +31,8 @@ MAX_ONE, MAX_ALL = 50_000_000, 500_000_000
 MAX_SECONDS = 5.0
 #: Files that are copied in one transaction, and seconds in which a change may leave no trace in the times of a file.
 _BATCH, _TICK = 256, 0.02
+#: Seconds for which the files that a verdict was about are those before the command.
+_FRESH = 1.0
 #: Files that are not kept and that are held open, and bytes of one that are copied at once.
 _OPENED, _PIECE = 64, 1_000_000
 #: Where such a file is, instead of a version: in the trash, or under another name, behind its number.
@@ -70,6 +72,9 @@ class Snapshot(Struct, frozen=True):
         if path in self.lost:
             return None
         return self.kept[path][-1] if path in self.kept else self.links.get(path)
+
+
+_UNSEEN = -_FRESH, Snapshot(None)
 
 
 class ChangedBy(Struct, frozen=True):
@@ -119,13 +124,18 @@ class Snapshots:
         self._versions = versions
         self._origins = origins
         self._mirror: dict[str, _Known] | None = None
+        self._seen = _UNSEEN
         self._lock = threading.Lock()
 
     def whole(self) -> bool:
-        """Whether all that a command could destroy now is kept; what is not yet is kept first. Raises `StoreError`."""
+        """Whether all that a command could destroy now is kept; what is not yet is kept first. Raises `StoreError`.
+
+        What was seen is what `take` gives, where that follows at once.
+        """
         with self._lock:
-            files = self.files()
-            return files is not None and not self._keep(files)
+            seen = self._look()
+            self._seen = (time.monotonic(), seen) if seen.whole else _UNSEEN
+            return seen.whole
 
     def take(self) -> Snapshot:
         """The files as they are, with as much of what they hold as can be kept; it is to be closed.
@@ -133,17 +143,24 @@ class Snapshots:
         Raises `StoreError`.
         """
         with self._lock:
-            files = self.files()
-            last = int((self._database.rows("SELECT coalesce(max(id), 0) FROM changes") or [("0",)])[0][0])
-            if files is None:
-                return Snapshot(None, last=last)
-            newest = max((one.st_ctime for one in files.values()), default=0.0)
-            if 0 < (wait := newest + _TICK - time.time()) <= _TICK:
-                time.sleep(wait)  # from now on a change leaves a trace in the times of each
-            lost = self._keep(files)
-            links = {path: _target(path) for path, status in files.items() if stat.S_ISLNK(status.st_mode)}
-            opened = self._open(files, lost)
-            return Snapshot(files, self._known().copy(), links, self._origins.marks(), lost, last, opened)
+            at, seen = self._seen
+            self._seen = _UNSEEN
+            if time.monotonic() - at > _FRESH:
+                seen = self._look()
+            return replace(seen, opened=self._open(seen.files or {}, seen.lost))
+
+    def _look(self) -> Snapshot:
+        """All but what is open, kept as far as it can be."""
+        files = self.files()
+        last = int((self._database.rows("SELECT coalesce(max(id), 0) FROM changes") or [("0",)])[0][0])
+        if files is None:
+            return Snapshot(None, last=last)
+        newest = max((one.st_ctime for one in files.values()), default=0.0)
+        if 0 < (wait := newest + _TICK - time.time()) <= _TICK:
+            time.sleep(wait)  # from now on a change leaves a trace in the times of each
+        lost = self._keep(files)
+        links = {path: _target(path) for path, status in files.items() if stat.S_ISLNK(status.st_mode)}
+        return Snapshot(files, self._known().copy(), links, self._origins.marks(), lost, last)
 
     def _open(self, files: Files, lost: frozenset[str]) -> dict[str, int]:
         opened: dict[str, int] = {}

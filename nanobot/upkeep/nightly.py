@@ -23,6 +23,8 @@ _STAMP = "%Y-%m-%dT%H%M%S"
 #: Hours of the night in which a backup is made, and the age after which one is made at any time.
 _NIGHT, _OVERDUE = range(3, 6), timedelta(hours=26)
 _YOUNG = timedelta(hours=12)
+#: Backups of updates that are kept: each makes one before it tries the new version, and one before it switches to it.
+_OF_UPDATES = 2
 #: Seconds between two looks, before the first one, and for one backup.
 _LOOK_SECONDS, _FIRST_SECONDS, _LONGEST_SECONDS = 900.0, 600.0, 7200.0
 #: Told why a backup failed, or lacks something; empty where it holds everything.
@@ -41,20 +43,20 @@ def backups_in(folder: Path) -> list[Path]:
     return sorted(found, key=lambda one: (made[one] <= at, made[one]), reverse=True)
 
 
-def name_now(*, nightly: bool = False) -> str:
+def name_now(kind: str = BY_HAND) -> str:
     """The name of a backup that is made now, by local time."""
-    return f"{NIGHTLY if nightly else BY_HAND}{datetime.now().astimezone():{_STAMP}}{SUFFIX}"
+    return f"{kind}{datetime.now().astimezone():{_STAMP}}{SUFFIX}"
 
 
-def make_nightly(config: BackupConfig, paths: Paths, *, shared: bool) -> Backup:
-    """Make the backup of a night, and delete the oldest of those that nobody asked for. Raises `StoreError`.
+def make_unasked(kind: str, config: BackupConfig, paths: Paths, *, shared: bool) -> Backup:
+    """Make a backup of a kind that nobody asked for, and delete the oldest of these. Raises `StoreError`.
 
     It is not begun where the disk might not hold it: a backup must not be what fills it. One without a database takes
     the place of no older one.
     """
     folder = backup_folder(config, paths)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    known = [one for one in backups_in(folder) if one.name.startswith(NIGHTLY)]
+    known = [one for one in backups_in(folder) if one.name.startswith(kind)]
     last = known[0].stat().st_size if known else 0
     free = shutil.disk_usage(folder).free
     if free < 2 * last + 200_000_000:
@@ -65,8 +67,8 @@ def make_nightly(config: BackupConfig, paths: Paths, *, shared: bool) -> Backup:
                 folder=folder,
             )
         )
-    made = make_backup(paths, folder / name_now(nightly=True), shared=shared, whole=True, numbered=True)
-    for old in known[config.keep - 1 :]:
+    made = make_backup(paths, folder / name_now(kind), shared=shared, whole=True, numbered=True)
+    for old in known[(config.keep if kind == NIGHTLY else _OF_UPDATES) - 1 :]:
         with suppress(OSError):
             old.unlink()
     return made

@@ -322,6 +322,19 @@ def test_a_command_is_told_that_not_all_can_come_back_where_files_are_more_than_
     assert not FileStore(roots, tmp_path / "few", snapshot_bytes=2_999).snapshots.whole()
 
 
+def test_the_files_that_a_verdict_was_about_are_walked_once(store: FileStore) -> None:
+    late = str(store.roots.workspace / "late.md")
+
+    def taken_as_judged() -> bool:
+        Path(late).unlink(missing_ok=True)
+        assert store.snapshots.whole()
+        Path(late).write_text("came between")
+        return late not in (store.snapshots.take().files or {})
+
+    assert any(taken_as_judged() for _ in range(20)), "a machine that is busy for a second walks again"
+    assert late in (store.snapshots.take().files or {}), "the next command has its own"
+
+
 NOW = 2_000_000_000.0
 
 

@@ -48,6 +48,7 @@ PROMISES: tuple[tuple[str, str], ...] = (
     ("No cookie is kept", "no_answer_sets_a_cookie"),
     ("Addresses that you set yourself", "trusted_endpoints_are_reached"),
     ("Addresses that you set yourself", "a_private_address_is_not_connected_to"),
+    ("Those on a machine of your own", "a_machine_of_ones_own_is_reached_without_a_proxy"),
     ("Search results and pages are", "nothing_that_a_web_server_says"),
     ("Search results and pages are", "nothing_that_a_search_service_says"),
     ("They reach the model between marks", "a_fake_end_mark_stays_inside"),

@@ -187,7 +187,8 @@ async def test_an_update_is_asked_for_tried_beside_and_taken_where_it_proves_its
     assert gone.code == 0
     assert (folder / ".venv").is_symlink()
     assert (folder / f".venv-{__version__}" / "bin" / "python").exists()
-    assert list((home.home / "backups").glob("*.tar.gz"))
+    kept = [one.name for one in (home.home / "backups").iterdir()]
+    assert len(kept) == sum(one.startswith("before-update-") for one in kept) == 2, kept
     assert done("git", "status", "--porcelain", cwd=folder) == ""
 
 

@@ -12,8 +12,8 @@ from nanobot.config.paths import Paths
 from nanobot.config.schema import BackupConfig
 from nanobot.errors import ConfigError, UsageError
 from nanobot.session.lock import home_lock, restore_lock, terminal_jobs_lock
-from nanobot.upkeep.archive import SUFFIX, Backup, Manifest, make_backup
-from nanobot.upkeep.nightly import backup_folder, backups_in, make_nightly, name_now
+from nanobot.upkeep.archive import NIGHTLY, SUFFIX, Backup, Manifest, make_backup
+from nanobot.upkeep.nightly import backup_folder, backups_in, make_unasked, name_now
 from nanobot.upkeep.restoring import CONFIG, WORKSPACE, read_manifest, restore
 from nanobot.utils.host import typed_path, zone_of
 from nanobot.utils.text import file_size, printable
@@ -42,7 +42,7 @@ def run_backup(args: argparse.Namespace) -> int:
         return 0
     if args.nightly:
         os.nice(_NICE)
-        made = make_nightly(config, paths, shared=shared)
+        made = make_unasked(NIGHTLY, config, paths, shared=shared)
     else:
         target, named = _target(args.target, folder)
         made = make_backup(paths, target, shared=shared, numbered=not named)

@@ -15,9 +15,9 @@ from nanobot.cli.options import FAILED
 from nanobot.cli.terminal import agreed, say
 from nanobot.errors import NanobotError, StoreError
 from nanobot.session.lock import home_lock, terminal_jobs_lock
-from nanobot.upkeep.archive import BEFORE_UPDATE, make_backup
+from nanobot.upkeep.archive import BEFORE_UPDATE, Backup
 from nanobot.upkeep.environments import Environment, discard, making, own_environment, sweep, taken_place
-from nanobot.upkeep.nightly import backup_folder, name_now
+from nanobot.upkeep.nightly import make_unasked
 from nanobot.upkeep.releases import Release, newest
 from nanobot.upkeep.restoring import restore
 from nanobot.upkeep.update import beside, install_beside, prove, switch, switch_back
@@ -51,10 +51,8 @@ def run_update(args: argparse.Namespace) -> int:
 async def _update(setup: Setup, release: Release, own: Environment, arguments: tuple[str, ...]) -> int:
     for line in await asyncio.to_thread(sweep, own):
         say(line)
-    target = backup_folder(setup.loaded.config.backup, setup.paths) / name_now()
     shared = setup.loaded.path if setup.loaded.config.gateway.ledger else None
-    kept = shared is not None
-    made = await asyncio.to_thread(make_backup, setup.paths, target, shared=kept, whole=True, numbered=True)
+    made = await asyncio.to_thread(_backup, setup)
     say(_("Backup: {file}", file=made.file))
     fresh = beside(own)
     with making(fresh.folder):
@@ -73,14 +71,18 @@ async def _update(setup: Setup, release: Release, own: Environment, arguments: t
         return await asyncio.to_thread(_exchange, setup, own, fresh, version)
 
 
+def _backup(setup: Setup) -> Backup:
+    config = setup.loaded.config
+    return make_unasked(BEFORE_UPDATE, config.backup, setup.paths, shared=bool(config.gateway.ledger))
+
+
 def _exchange(setup: Setup, own: Environment, fresh: Environment, version: str) -> int:
     """Put the new version in the place of this one while nothing of it runs; back where it takes no messages in."""
     served = stop_service(setup.env)
     try:
         with home_lock(setup.paths.home), terminal_jobs_lock(setup.paths.home):
             # What came in since the first backup is in this one; nothing comes in until the new version runs.
-            place = setup.paths.home / "backups" / f"{BEFORE_UPDATE}{name_now()}"
-            last = make_backup(setup.paths, place, whole=True, numbered=True)
+            last = _backup(setup)
             kept = switch(own, fresh)
     except (NanobotError, OSError):
         discard(fresh, own.place)
