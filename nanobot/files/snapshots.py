@@ -5,6 +5,7 @@ has it: the first command copies all, a later one what has changed since. A hard
 what is written into a file is written into all of its names.
 """
 
+import errno
 import os
 import shutil
 import stat
@@ -29,6 +30,8 @@ from nanobot.utils.translation import _, listed
 MAX_ONE, MAX_ALL = 50_000_000, 500_000_000
 #: Seconds that one command waits for files to be copied; the next one goes on where it ended.
 MAX_SECONDS = 5.0
+#: Seconds in which those are copied that a command has deleted and that were too large to be kept before.
+_SAVE_SECONDS = 30.0
 #: Files that are copied in one transaction, and seconds in which a change may leave no trace in the times of a file.
 _BATCH, _TICK = 256, 0.02
 #: Seconds for which the files that a verdict was about are those before the command.
@@ -208,7 +211,7 @@ class Snapshots:
     def _rescued(self, steps: list[Step], before: Snapshot, now: Files) -> list[Step]:
         """The same, where a file that is not kept has another name now, or is open still though it has none."""
         fresh = {(now[one.path].st_dev, now[one.path].st_ino): one for one in steps if one.mode is None}
-        made, trash = list[Step](), self._versions.new_trash()
+        made, trash, end = list[Step](), self._versions.new_trash(), time.monotonic() + _SAVE_SECONDS
         moved = set[str]()
         for step in steps:
             status = (before.files or {}).get(step.path)
@@ -221,21 +224,22 @@ class Snapshots:
                 kept = f"{MOVED}{status.st_ino}:{new.path}"
                 moved.add(new.path)
             elif step.path in before.opened:
-                kept = self._saved(before.opened[step.path], status, trash / str(len(made)))
+                kept = self._saved(before.opened[step.path], status, trash / str(len(made)), end)
             made.append(replace(step, before=kept))
         return [one for one in made if one.mode is not None or one.path not in moved]
 
-    def _saved(self, descriptor: int, status: os.stat_result, target: Path) -> str | None:
-        """Copy a file that has no name any more to the trash; None where it has one, was changed, or has no room."""
+    def _saved(self, descriptor: int, status: os.stat_result, target: Path, end: float) -> str | None:
+        """Copy a file that has no name any more to the trash; None where it has one, was changed, has no room, or takes
+        too long."""
         now = os.fstat(descriptor)
         if now.st_nlink or (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
             return None
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if shutil.disk_usage(target.parent).free < now.st_size + self._most:
+            if shutil.disk_usage(target.parent).free < now.st_blocks * 512 + self._most:
                 return None
-            with os.fdopen(os.dup(descriptor), "rb") as source, target.open("xb") as file:
-                shutil.copyfileobj(source, file, _PIECE)
+            with target.open("xb") as file:
+                _copy(descriptor, file.fileno(), now.st_size, end)
         except OSError:
             target.unlink(missing_ok=True)
             return None
@@ -353,6 +357,24 @@ def open_found(path: str, status: os.stat_result) -> int | None:
         return descriptor
     os.close(descriptor)
     return None
+
+
+def _copy(source: int, target: int, size: int, end: float) -> None:
+    """Copy what a file holds; what is a hole in it stays one. Raises `OSError`, also where it takes too long."""
+    os.ftruncate(target, size)
+    at = hole = 0
+    while at < size and time.monotonic() < end:
+        if at == hole:
+            try:
+                at = os.lseek(source, at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # nothing but a hole is left
+                    return
+                raise
+            hole = os.lseek(source, at, os.SEEK_HOLE)
+        at += os.pwrite(target, os.pread(source, min(hole - at, _PIECE), at), at)
+    if at < size:
+        raise TimeoutError
 
 
 def as_text(status: os.stat_result) -> str:

@@ -665,6 +665,21 @@ async def test_U30_a_file_that_is_too_large_to_be_kept_comes_back_unless_it_was_
         assert not [one for one in os.scandir("/proc/self/fd") if "film.mkv" in os.path.realpath(one.path)]
 
 
+async def test_U30_a_file_of_holes_comes_back_as_one(tmp_path: Path) -> None:
+    async with commands_in(tmp_path) as made:
+        disk = made.workspace / "disk.img"
+        with disk.open("wb") as file:
+            file.truncate(200_000_000_000)
+            file.seek(100_000_000_000)
+            file.write(b"words")
+        assert (await made.call(command="rm disk.img")).receipt.endswith("(+0 ~0 −1 files)")
+        assert "1 file is as before" in made.store.undo(made.context().chat)
+        with disk.open("rb") as file:
+            file.seek(100_000_000_000)
+            assert file.read(5) == b"words"
+        assert (disk.stat().st_size, disk.stat().st_blocks < 1_000) == (200_000_000_000, True)
+
+
 async def test_U30_a_command_in_the_background_leaves_what_the_owner_has_approved_and_makes_nothing_for_prompts(
     tmp_path: Path,
 ) -> None:
