@@ -144,7 +144,7 @@ def _disabled(reading: FileReading) -> dict[str, str]:
             near = _nearest_variable(path, given.missing[0], reading.env)
             told = _("{reason} ({key}, line {line})", reason=reason, key=given.spelled, line=given.line)
             disabled.setdefault(
-                ".".join(scope), _("{reason}; did you mean {near}?", reason=told, near=near) if near else told
+                ".".join(scope), _("{reason}; perhaps {near} is meant", reason=told, near=near) if near else told
             )
     return disabled
 

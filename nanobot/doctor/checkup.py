@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -23,13 +23,14 @@ from nanobot.config.schema import Config
 from nanobot.doctor import gateway, home, machine, network
 from nanobot.doctor.findings import Check, Finding, bad, findings_of, off, ok, one_line, said_once, warn
 from nanobot.doctor.probes import for_a_try, try_bot, try_context, try_model, try_search
-from nanobot.errors import ConfigError, StoreError
+from nanobot.errors import ConfigError, StoreError, UsageError
 from nanobot.money.budget import Budget, prices_of
 from nanobot.providers.base import LLMProvider
 from nanobot.providers.registry import choose
 from nanobot.providers.vendors import VENDORS, vendor_of
 from nanobot.session.ledger import Ledger
 from nanobot.session.sqlite import SqliteDatabase
+from nanobot.upkeep.nightly import backup_folder
 from nanobot.utils.host import midnight_in, zone_of
 from nanobot.utils.translation import _, _n
 from nanobot.web.search.catalog import DUCKDUCKGO, Catalog
@@ -152,8 +153,9 @@ async def _postgresql(patient: Patient) -> Finding:
 
 def _machine(patient: Patient) -> list[Check]:
     config, env = patient.loaded.config, patient.env
+    backups = backup_folder(config.backup, patient.paths)
     return [
-        ("Disk", _in_thread(partial(machine.disk, patient.paths.home, patient.paths.workspace))),
+        ("Disk", _in_thread(partial(machine.disk, patient.paths.home, patient.paths.workspace, backups))),
         ("Time zone", _in_thread(partial(machine.time_zone, config.agents.defaults.timezone, env))),
         ("Versions", _in_thread(machine.versions)),
         ("Sandbox", partial(machine.sandbox, config.tools)),
@@ -171,7 +173,8 @@ def _addresses(patient: Patient) -> list[str]:
     """The services that this configuration talks to, as far as it names them."""
     config, found = patient.loaded.config, []
     if config.channels.telegram.enabled and not patient.broken:
-        found.append(settings_of(config.channels.telegram, patient.env).base_url.removesuffix("/bot"))
+        with suppress(UsageError):  # another check tells it
+            found.append(settings_of(config.channels.telegram, patient.env).base_url.removesuffix("/bot"))
     for name, one in config.providers.items():
         vendor = vendor_of(name)
         found.append(one.api_base or (vendor.base_url if vendor is not None else ""))
@@ -242,7 +245,9 @@ def _telegram(patient: Patient) -> list[Check]:
     if not config.enabled:
         return []
 
-    bot = partial(try_bot, settings_of(config, patient.env))
+    async def bot() -> list[Finding]:
+        return await try_bot(settings_of(config, patient.env))
+
     return [("Telegram token", bot), ("Voice", partial(_voice, patient))]
 
 
@@ -288,5 +293,8 @@ async def _budget(patient: Patient) -> Finding:
     if config.gateway.ledger or not file.is_file():
         return ok(_("nothing was spent here"))
     zone = zone_of(config.agents.defaults.timezone, patient.env)
-    async with aclosing(Ledger(SqliteDatabase(file))) as ledger:
-        return ok(await Budget(config, ledger, partial(midnight_in, zone)).overview())
+    try:
+        async with aclosing(Ledger(SqliteDatabase(file))) as ledger:
+            return ok(await Budget(config, ledger, partial(midnight_in, zone)).overview())
+    except StoreError:  # another check tells why
+        return off(_("nothing can be read of it"))

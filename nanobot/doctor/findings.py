@@ -134,10 +134,12 @@ async def findings_of(checks: Iterable[Check]) -> list[Finding]:
 
 
 def said_once(found: Sequence[Finding]) -> list[Finding]:
-    """One finding in place of those that all say that there is no network."""
+    """One finding in place of those that all say that there is no network, and of each that another one holds."""
+    told = [one.words for one in found if one.state == "bad"]
+    found = [one for one in found if one.network or not any(one.words in words != one.words for words in told)]
     lost = [one for one in found if one.network == "unreached"]
     if len(lost) < 2 or any(one.network == "reached" for one in found):
-        return list(found)
+        return found
     names = listed(one.title for one in lost)
     words = _(
         "nothing outside this machine answers ({words}); so it is with: {names}", words=lost[0].words, names=names

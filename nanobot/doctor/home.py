@@ -155,6 +155,9 @@ def library(paths: Paths, folders: Sequence[Path]) -> Finding:
     """Whether the index is whole, and what of the documents cannot be read."""
     index = paths.home / "index.db"
     missing = [str(one) for one in folders if not one.is_dir()]
+    if missing:
+        fix = _("Bring the disk back, or `nanobot library remove FOLDER`.")
+        return warn(_("folders that are not there: {folders}", folders=", ".join(missing)), fix)
     if not index.exists():
         return off(_("nothing is indexed yet"))
     anew = _("It is made anew by and by; `nanobot library read` does it now.")
@@ -165,9 +168,6 @@ def library(paths: Paths, folders: Sequence[Path]) -> Finding:
             rows = db.execute("SELECT problem FROM document WHERE kind = 'document'").fetchall()
     except sqlite3.Error as error:
         return warn(_("the index cannot be read: {error}", error=error), anew)
-    if missing:
-        fix = _("Bring the disk back, or `nanobot library remove FOLDER`.")
-        return warn(_("folders that are not there: {folders}", folders=", ".join(missing)), fix)
     if not folders:
         return ok(_("the index of conversations is whole; no folder of documents is named"))
     broken = sum(bool(row[0]) for row in rows)

@@ -33,15 +33,17 @@ _ASK = b"\x1b[?2004$p\x1b[c"
 _PASTE, _ANSWERED = re.compile(rb"\x1b\[\?2004;([0-4])\$y"), re.compile(rb"\x1b\[\?[0-9;]*c")
 
 
-def disk(home: Path, workspace: Path) -> Finding:
-    """Room where the data are, and whether files can be written there."""
-    places = {place: _free(place) for place in dict.fromkeys(map(_existing, (home, workspace)))}
+def disk(*folders: Path) -> Finding:
+    """Room where the data and backups are, and whether files can be written there."""
+    places = {place: _free(place) for place in dict.fromkeys(map(_existing, folders))}
     place, free = min(places.items(), key=lambda one: one[1])
     words = _("{size} free at {place}", size=_size(free), place=place)
     if free < _FULL:
         return bad(_("{words}: nothing can be kept", words=words), _("Free some room; what waits is kept then."))
     if shut := next((one for one in places if not os.access(one, os.W_OK)), None):
-        fix = _("Give it back to the user who runs nanobot (chown), or name another NANOBOT_HOME.")
+        fix = _(
+            "Give it back to the user who runs nanobot (chown), or name another place (NANOBOT_HOME, backup.folder)."
+        )
         return bad(_("{shut} cannot be written", shut=shut), fix)
     if free < _LITTLE:
         return warn(words, _("Free some room: backups, downloads and the index need it."))

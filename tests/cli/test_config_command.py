@@ -189,7 +189,7 @@ WARNED: dict[str, tuple[dict[str, object], str]] = {
         telegram(token=TOKEN, webhook={"enabled": True}),
         "channels.telegram.webhook: it has no url",
     ),
-    "a variable of a near name": (provider("anthropic", apiKey="${ANTHROPIC_KEY}"), "ANTHROPIC_API_KEY?"),
+    "a variable of a near name": (provider("anthropic", apiKey="${ANTHROPIC_KEY}"), "ANTHROPIC_API_KEY is meant"),
 }
 
 

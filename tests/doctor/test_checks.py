@@ -82,6 +82,24 @@ async def test_U58_without_a_network_one_finding_says_so(tmp_path: Path) -> None
     assert all(name in found["Network"][1] for name in ("Model", "Search: duckduckgo", "Telegram token", "Proxy"))
 
 
+async def test_U58_what_is_broken_is_told_once_and_keeps_no_other_check_from_its_finding(tmp_path: Path) -> None:
+    home = program(
+        tmp_path,
+        tools={"web": {"enable": False}},
+        agents={"defaults": {"provider": "openai"}},
+        providers={"openai": {"apiKey": "${NOBODY_SET_IT}"}},
+        channels={"telegram": {"enabled": True, "token": "123"}},
+        library={"folders": [str(tmp_path / "gone")]},
+        backup={"folder": "/proc/nowhere"},
+    )
+    (home.home / "nanobot.db").write_bytes(b"no database" * 100)
+    ran = await home.run("doctor", "--json")
+    found = [one for one in json.loads(ran.out)["checks"] if one["state"] in ("bad", "warn")]
+    for words in ("not a bot token", "is damaged", str(tmp_path / "gone"), "/proc", "Put that right, or name another"):
+        assert len([one for one in found if words in one["words"]]) == 1, (words, found)
+    assert {"Model", "Telegram token", "Budget"}.isdisjoint(one["name"] for one in found)
+
+
 async def test_a_damaged_database_open_files_and_late_jobs_are_found_and_left_as_they_are(tmp_path: Path) -> None:
     home = quiet(tmp_path)
     path = home.home / "nanobot.db"
