@@ -3,14 +3,13 @@
 What is written is read first as the program would read it, and takes the place of the old file in one step.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from nanobot.config.changes.text import find, plain, with_value, without, without_item
-from nanobot.config.given import ALIASES, MILLISECONDS
+from nanobot.config.given import FileReading, Findings
 from nanobot.config.jsonc import JsoncError, Node, line_of, parse
-from nanobot.config.keys import KeyPath, ValueType, camel, find_key, type_at
+from nanobot.config.keys import KeyPath
 from nanobot.config.loader import Loaded, load_text, read_text
 from nanobot.config.paths import replace_file
 from nanobot.errors import ConfigError, ConfigProblem, UsageError
@@ -40,6 +39,12 @@ class ConfigFile:
             problem = ConfigProblem(str(self._path), line_of(self.text, error.offset), "", f"{error}.")
             raise ConfigError(problem) from None
 
+    @property
+    def _reading(self) -> FileReading:
+        reading = FileReading(Findings(""), {})
+        reading.run(self._root)
+        return reading
+
     def has(self, path: Sequence[str]) -> bool:
         return self._node(path) is not None
 
@@ -51,10 +56,9 @@ class ConfigFile:
     def set(self, path: Sequence[str], value: object) -> Loaded:
         """Write a value, plain JSON data, under a key, whether it is there or not; of a list or an object only what
         differs. What the file says now."""
-        place = self._place(path)
-        if isinstance(value, int | float) and not isinstance(value, bool) and _in_milliseconds(place, path):
+        if isinstance(value, int | float) and not isinstance(value, bool) and tuple(path) in self._reading.thousandths:
             value = round(value * 1000)
-        return self.replace(with_value(self.text, place, value))
+        return self.replace(with_value(self.text, self._place(path), value))
 
     def with_values(self, values: Iterable[tuple[Sequence[str], object]]) -> str:
         """The text as it would be with all these values, which are no times; for `replace`, in one step."""
@@ -122,54 +126,10 @@ class ConfigFile:
         return node.value
 
     def _place(self, path: Sequence[str]) -> KeyPath:
-        """A key path as the file spells it: the place where most of it is there already, the usual place first."""
-        usual = tuple(path)
-        root = self._root
-
-        def missing(place: KeyPath) -> int:
-            return sum(find(root, place[:end]) is None for end in range(1, len(place) + 1))
-
-        return min([_spelled(root, usual), *_elsewhere(root, usual)], key=missing)
-
-
-def _elsewhere(root: Node, path: KeyPath) -> Iterator[KeyPath]:
-    """The other places in which files of the family write this key, where they are begun in this file."""
-    for alias, target in ALIASES.items():
-        if path[: len(target)] == target:
-            place = _spelled(root, path, alias, len(target))
-            if find(root, place[: len(alias)]) is not None:
-                yield place
-
-
-def _spelled(root: Node, path: KeyPath, alias: KeyPath = (), size: int = 0) -> KeyPath:
-    """The canonical `path` in the words of the file as far as it is there; `alias` stands for its first `size` keys."""
-    found: list[str] = []
-    groups = [*(None for _ in alias), *(type_at(path[:end]) for end in range(size, len(path)))]
-    for key, group in zip((*alias, *path[size:]), groups, strict=True):
-        there = find(root, found)
-        names = [one.key for one in there.value] if there is not None and isinstance(there.value, tuple) else []
-        found.append(next((name for name in names if _means(name, key, group)), key))
-    return tuple(found)
-
-
-def _means(name: str, key: str, group: ValueType | None) -> bool:
-    """Whether `name` in the file is `key` in a group of this type; of an alias it is None."""
-    if name == key or (group is None and camel(name) == key):
-        return True
-    if group is None:
-        return False
-    if group.section is not None:
-        return key in (find_key(group.section, name), find_key(group.section, camel(name).removesuffix("Ms")))
-    if group.names is not None:
-        with suppress(ValueError):
-            return group.names.kind.check(name) == group.names.kind.check(key)
-    return False
-
-
-def _in_milliseconds(place: KeyPath, path: Sequence[str]) -> bool:
-    """Whether the file writes this time in thousandths of a second."""
-    last = camel(place[-1])
-    return tuple(map(camel, place)) in MILLISECONDS or (last != path[-1] and last == f"{path[-1]}Ms")
+        """A key path as the file spells it, as far as it is there."""
+        places = self._reading.places
+        size = next((size for size in range(len(path), 0, -1) if tuple(path[:size]) in places), 0)
+        return (*places.get(tuple(path[:size]), ()), *path[size:])
 
 
 def _path_of(node: Node) -> object:

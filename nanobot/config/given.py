@@ -46,7 +46,7 @@ ALIASES = {path_of(key): path_of(place) for key, place in _FAMILY.aliases.items(
 _ALIAS_PARENTS = {path[:size] for path in ALIASES for size in range(1, len(path))}
 _NO_EFFECT = {path_of(key): meaning for meaning, keys in _FAMILY.no_effect.items() for key in keys}
 HABITS = _FAMILY.habits
-MILLISECONDS = {path_of(key) for key in _FAMILY.milliseconds}
+_MILLISECONDS = {path_of(key) for key in _FAMILY.milliseconds}
 _SEARCH: KeyPath = ("tools", "web", "search")
 _MARK = re.compile(r"\$(?:\$|\{([^}]*)(\}?))")
 _INSIDE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
@@ -126,15 +126,18 @@ class Findings(Struct):
 
 
 class FileReading(Struct):
-    """One pass over one file. `data` holds what it gives under canonical keys."""
+    """One pass over one file. `data` holds what it gives under canonical keys, `places` where that stands, in the words
+    of the file; the times of `thousandths` are in milliseconds there."""
 
     found: Findings
     env: Mapping[str, str]
     data: dict[str, Given] = field(default_factory=dict)
+    places: dict[KeyPath, KeyPath] = field(default_factory=dict)
+    thousandths: set[KeyPath] = field(default_factory=set)
 
     def run(self, root: Node) -> None:
         if isinstance(root.value, tuple):
-            self._group(root.value, Config, (), (), "")
+            self._group(root.value, Config, (), (), ())
             self._leave_out_engines()
         else:
             self.found.error(root.line, "", _("the file holds no object."), _("It begins with { and ends with }."))
@@ -160,26 +163,27 @@ class FileReading(Struct):
                 waiting[:0] = [((*path, name), inner) for name, inner in given.value.items()]
 
     def _group(
-        self, members: tuple[Member, ...], model: type[Section], path: KeyPath, source: KeyPath, spelled: str
+        self, members: tuple[Member, ...], model: type[Section], path: KeyPath, source: KeyPath, spelled: KeyPath
     ) -> None:
         """The keys of one section. `source` is the canonical path of where it stands, `path` of where it belongs."""
         seen: dict[str, str] = {}
         for member in members:
-            name = f"{spelled}.{member.key}" if spelled else member.key
+            at = (*spelled, member.key)
+            name = ".".join(at)
             written, key = camel(member.key), find_key(model, member.key)
             here, in_seconds = (*source, written), find_key(model, written.removesuffix("Ms"))
             if self._twice(member.line, name, key or written, seen):
                 continue
             if key:
-                self._value(member.node, (*path, key), here, name, thousandths=here in MILLISECONDS)
+                self._value(member.node, (*path, key), here, at, thousandths=here in _MILLISECONDS)
             elif here in ALIASES:
-                self._value(member.node, ALIASES[here], here, name)
+                self._value(member.node, ALIASES[here], here, at)
             elif here in _ALIAS_PARENTS and isinstance(member.node.value, tuple):
-                self._group(member.node.value, Section, (), here, name)
+                self._group(member.node.value, Section, (), here, at)
             elif here in _NO_EFFECT:
                 self.found.warning(member.line, name, _("this key has no effect."), _(_NO_EFFECT[here]))
             elif in_seconds:
-                self._value(member.node, (*path, in_seconds), here, name, thousandths=True)
+                self._value(member.node, (*path, in_seconds), here, at, thousandths=True)
             else:
                 self._unknown(member, model, source, name)
 
@@ -209,12 +213,15 @@ class FileReading(Struct):
             hint = _("That key belongs in {place}.", place=".".join(*elsewhere))
         self.found.warning(member.line, name, _("unknown key, not used."), hint)
 
-    def _value(self, node: Node, path: KeyPath, source: KeyPath, name: str, *, thousandths: bool = False) -> None:
-        slot = type_at(path)
+    def _value(self, node: Node, path: KeyPath, source: KeyPath, at: KeyPath, *, thousandths: bool = False) -> None:
+        slot, name = type_at(path), ".".join(at)
+        if path not in self.places or camel(name) not in _FAMILY.for_all:
+            self.places[path] = at
+        self.thousandths |= {path} if thousandths else set()
         if node.value is None or slot is None:
             return
         if slot.section is None and slot.named is None:
-            self._leaf(node, path, name, thousandths=thousandths)
+            self._leaf(node, path, name)
         elif not isinstance(node.value, tuple):
             shown = _("a list") if isinstance(node.value, list) else _("a single value")
             self.found.error(
@@ -227,19 +234,19 @@ class FileReading(Struct):
             # A group that is given exists, even where it stays empty.
             self.group(path[:-1]).setdefault(path[-1], Given(node.line, name, {}))
             if slot.section is not None:
-                self._group(node.value, slot.section, path, source, name)
+                self._group(node.value, slot.section, path, source, at)
                 return
             seen: dict[str, str] = {}
             for member in node.value:
-                inner = f"{name}.{member.key}"
-                if not self._twice(member.line, inner, member.key, seen):
-                    self._value(member.node, (*path, member.key), (*source, "<name>"), inner)
+                key = slot.name(member.key)
+                if not self._twice(member.line, f"{name}.{member.key}", key, seen):
+                    self._value(member.node, (*path, key), (*source, "<name>"), (*at, member.key))
 
-    def _leaf(self, node: Node, path: KeyPath, name: str, *, thousandths: bool) -> None:
+    def _leaf(self, node: Node, path: KeyPath, name: str) -> None:
         missing: list[str] = []
         given = self._plain(node, name, missing)
         given.missing = tuple(dict.fromkeys(missing))
-        if thousandths:
+        if path in self.thousandths:
             value = number_or_switch(given.value) if given.filled and isinstance(given.value, str) else given.value
             given.value = value / 1000 if isinstance(value, int | float) and not isinstance(value, bool) else value
         group = self.group(path[:-1])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin
@@ -66,6 +67,12 @@ class ValueType(Struct, frozen=True):
     def named(self) -> type[Section] | None:
         """The section that stands under names which people choose, such as `providers.<name>`."""
         return self.inner.section if self.base is dict and self.inner is not None else None
+
+    def name(self, written: str) -> str:
+        """A name that people choose as it is known here; one that cannot be is refused where the file is judged."""
+        with suppress(ValueError):
+            return self.names.kind.check(written) if self.names is not None else written
+        return written
 
     @property
     def part(self) -> "ValueType | None":

@@ -164,6 +164,16 @@ def test_a_time_that_the_file_writes_in_milliseconds_stays_one(tmp_path: Path) -
     assert (loaded.config.tools.web.fetch.timeout, loaded.config.tools.web.search.timeout) == (7, 2.5)
 
 
+def test_a_name_in_another_spelling_is_changed_where_it_stands_and_refused_beside_itself(tmp_path: Path) -> None:
+    file, text = tmp_path / "config.json", '{"tools": {"web": {"search": {"providers": {"Brave": {"apiKey": "x"}}}}}}'
+    file.write_text(text, encoding="utf-8")
+    ConfigFile(file, {}).set(key_path("tools.web.search.providers.BRAVE.apiKey"), "y")
+    assert file.read_text(encoding="utf-8") == text.replace('"x"', '"y"')
+    file.write_text(text.replace("}}}}}}", '}, "brave": {"apiKey": "z"}}}}}}'), encoding="utf-8")
+    with pytest.raises(ConfigError, match="the same key stands as tools.web.search.providers.Brave already"):
+        load(file, env={})
+
+
 def test_every_key_is_found_by_its_path_in_snake_case_and_as_the_family_writes_it() -> None:
     for path, _ in walk_keys():
         named = tuple("gpt-4.1" if part == "<name>" else part for part in path)

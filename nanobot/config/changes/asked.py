@@ -48,7 +48,7 @@ def _resolved(parts: Sequence[str], slot: ValueType) -> KeyPath | None:
     for size in range(1, len(parts) + 1):  # names such as gpt-4.1 hold dots themselves
         rest = _resolved(parts[size:], ValueType(slot.named))
         if rest is not None:
-            return (".".join(parts[:size]), *rest)
+            return (slot.name(".".join(parts[:size])), *rest)
     return None
 
 
